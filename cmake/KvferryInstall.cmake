@@ -1,0 +1,1 @@
+# Install rules, so that find_package(kvferry) works.

@@ -1,0 +1,2 @@
+// KV bytes a token of a model, from its config.json.
+#pragma once
