@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -9,8 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "base/assert.h"
 #include "kvferry/policy.h"
+
+#include "base/assert.h"
 #include "replay/trace.h"
 
 namespace kvferry::replay {
@@ -29,11 +31,12 @@ struct CellResult {
   std::uint64_t hit_tokens = 0;
   std::uint64_t hit_tokens_full_blocks = 0;
   std::uint64_t requests_with_hit = 0;
-  std::uint64_t evictions = 0;        // Resident before a request and not after it.
-  std::uint64_t rejected = 0;         // Misses that are not resident after their request.
-  std::uint64_t resident_misses = 0;  // Misses whose block was resident, behind an absent one, and stayed.
-  std::uint64_t resident_end = 0;     // Whole run.
-  double seconds = 0;                 // Whole run: the cell's own loop.
+  std::uint64_t evictions = 0;  // Resident before a request and not after it.
+  std::uint64_t rejected = 0;   // Misses that are not resident after their request.
+  std::uint64_t resident_misses =
+      0;  // Misses whose block was resident, behind an absent one, and stayed.
+  std::uint64_t resident_end = 0;  // Whole run.
+  double seconds = 0;              // Whole run: the cell's own loop.
 };
 
 struct CellOptions {
@@ -47,6 +50,8 @@ struct CellOptions {
     std::uint32_t block_count = 0;
   };
   std::span<const Output> outputs;
+  std::atomic<std::uint64_t>* progress_refs =
+      nullptr;  // Grows by each request's references. May be null.
 };
 
 // Counts what a request changed: residency is compared before and after it, so a block that goes
@@ -57,7 +62,9 @@ class ResidencyLedger {
  public:
   explicit ResidencyLedger(std::uint32_t entries) : is_resident_(entries), changed_at_(entries) {}
 
-  bool is_resident(EntryIndex entry) const { return is_resident_[static_cast<std::uint32_t>(entry)] != 0; }
+  bool is_resident(EntryIndex entry) const {
+    return is_resident_[static_cast<std::uint32_t>(entry)] != 0;
+  }
   std::uint64_t resident_count() const { return resident_count_; }
   std::uint64_t came_count() const { return came_count_; }  // Of the request at hand.
   std::uint64_t left_count() const { return left_count_; }
@@ -129,17 +136,24 @@ class CacheCell {
       if (!options_.outputs.empty() && options_.outputs[index].block_count > 0) {
         StoreOutput(options_.outputs[index], access, path);
       }
+      if (options_.progress_refs != nullptr) {
+        // Relaxed: a progress bar reads it, nothing is ordered by it.
+        options_.progress_refs->fetch_add(request.block_count, std::memory_order_relaxed);
+      }
       ++index;
     }
     result_.capacity_blocks = options_.capacity_blocks;
     result_.resident_end = ledger_.resident_count();
     KVFERRY_CHECK(came_total_ == left_total_ + ledger_.resident_count());
-    result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result_.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result_;
   }
 
  private:
-  void PlayRequest(const TraceRequest& request, const Access& access, std::span<const EntryIndex> path) {
+  void PlayRequest(const TraceRequest& request,
+                   const Access& access,
+                   std::span<const EntryIndex> path) {
     std::uint32_t hits = 0;
     while (hits < path.size() && ledger_.is_resident(path[hits])) {
       ++hits;
@@ -160,7 +174,8 @@ class CacheCell {
     result_.hit_blocks += hits;
     const std::uint64_t tokens = trace_.PrefixTokens(request, hits);
     result_.hit_tokens += tokens;
-    result_.hit_tokens_full_blocks += tokens / trace_.origin().block_tokens * trace_.origin().block_tokens;
+    result_.hit_tokens_full_blocks +=
+        tokens / trace_.origin().block_tokens * trace_.origin().block_tokens;
     result_.requests_with_hit += hits > 0 ? 1 : 0;
     result_.evictions += ledger_.left_count();
     std::uint64_t resident_after_count = 0;
@@ -178,7 +193,9 @@ class CacheCell {
   }
 
   // The block rule: each reference is a request of one block.
-  void PlayReferences(const TraceRequest& request, const Access& access, std::span<const EntryIndex> path) {
+  void PlayReferences(const TraceRequest& request,
+                      const Access& access,
+                      std::span<const EntryIndex> path) {
     std::uint32_t hits = 0;
     for (std::uint32_t i = 0; i < path.size(); ++i) {
       const bool is_hit = ledger_.is_resident(path[i]);
@@ -207,7 +224,9 @@ class CacheCell {
     }
   }
 
-  void Store(const Access& access, std::span<const EntryIndex> path, std::uint32_t leading_resident) {
+  void Store(const Access& access,
+             std::span<const EntryIndex> path,
+             std::uint32_t leading_resident) {
     policy_.OnRequest(access, path, leading_resident);
     if (policy_.touch_order() == TouchOrder::kTailFirst) {
       for (std::size_t end = path.size(); end > 0;) {
@@ -256,7 +275,9 @@ class CacheCell {
   }
 
   // The blocks that the request's answer filled: stored when it ends, looked up by nobody.
-  void StoreOutput(const CellOptions::Output& output, const Access& access, std::vector<EntryIndex>& path) {
+  void StoreOutput(const CellOptions::Output& output,
+                   const Access& access,
+                   std::vector<EntryIndex>& path) {
     const TraceRequest& successor = trace_.requests()[output.successor];
     const std::span<EntryIndex> blocks(path.data(), successor.block_count);
     trace_.ReadPath(successor, blocks);
