@@ -4,7 +4,8 @@ target_compile_features(kvferry_flags INTERFACE cxx_std_20)
 target_compile_options(kvferry_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
   -Wold-style-cast -Woverloaded-virtual -Wimplicit-fallthrough -Wundef -Werror
-  -fstack-protector-strong)
+  -fstack-protector-strong
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
 if(KVFERRY_SANITIZER STREQUAL "address")
   set(flags -fsanitize=address,undefined,float-divide-by-zero -fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(KVFERRY_SANITIZER STREQUAL "thread")
