@@ -1,0 +1,46 @@
+// FileDescriptor, and files that are written whole or not at all.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "kvferry/status.h"
+
+namespace kvferry {
+
+// Owns one descriptor of the process; -1 when empty.
+//
+// Thread-compatible.
+class FileDescriptor {
+ public:
+  FileDescriptor() noexcept = default;
+  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor();
+
+  int fd() const noexcept { return fd_; }
+  bool is_open() const noexcept { return fd_ >= 0; }
+  // Closes now and says what the system thinks of it; 0 or errno. Empty afterwards in any case.
+  int Close() noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+// Replaces the content of `path` by `text`: readers see the old file or the whole new one. The text
+// goes to a temporary file in the same folder first, which is removed on failure. Links are
+// followed, an existing file keeps its mode; what is no regular file (a terminal, a pipe,
+// /dev/null) cannot be replaced and is written to directly. kIoError naming the path.
+//
+// Thread-safe for different paths.
+Status WriteFileAtomically(const std::string& path, std::string_view text);
+
+// Whether WriteFileAtomically could start: the folder exists and takes new files, the path is no
+// folder. For asking before a long run; leaves nothing behind. kInvalidArgument naming the path.
+Status CheckFileCanBeWritten(const std::string& path);
+
+}  // namespace kvferry
