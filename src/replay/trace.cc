@@ -246,7 +246,9 @@ void TraceBuilder::Select(const TraceSelection& selection) {
   const std::int64_t origin_ms = trace_.requests_.front().time_ms;
   std::erase_if(trace_.requests_, [&](const TraceRequest& request) {
     const std::int64_t offset_ms = request.time_ms - origin_ms;
-    return offset_ms < selection.from_ms || offset_ms >= selection.to_ms;
+    // Unsorted times may lie before the first request's; without --from they stay.
+    return (selection.from_ms > 0 && offset_ms < selection.from_ms) ||
+           offset_ms >= selection.to_ms;
   });
   if (trace_.requests_.size() > selection.requests_max) {
     trace_.requests_.resize(selection.requests_max);

@@ -61,6 +61,12 @@ class Trace {
     return EntryIndex{parent_[static_cast<std::uint32_t>(entry)]};
   }
 
+  // Chained traces only: the first of the consecutive entry numbers up to `entry` in which each is
+  // the parent of the next, so that a path can be walked run by run.
+  EntryIndex run_start(EntryIndex entry) const {
+    return EntryIndex{run_start_[static_cast<std::uint32_t>(entry)]};
+  }
+
   // Writes the request's blocks, root first, into `path`, whose size must be the block_count.
   void ReadPath(const TraceRequest& request, std::span<EntryIndex> path) const;
 
