@@ -35,8 +35,8 @@ Status SystemError(std::string_view action, int error) {
 }
 
 int RemainingMs(Deadline deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-      deadline - std::chrono::steady_clock::now());
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
 }
 
@@ -126,8 +126,8 @@ Result<pid_t> Spawn(const std::vector<std::string>& arguments, const Channels& c
   int error = setup.Fill(channels);
   pid_t pid = -1;
   if (error == 0) {
-    error = ::posix_spawnp(
-        &pid, argv[0], setup.actions(), setup.attributes(), argv.data(), environ);
+    error =
+        ::posix_spawnp(&pid, argv[0], setup.actions(), setup.attributes(), argv.data(), environ);
   }
   if (error != 0) {
     return Status::Error(StatusCode::kInvalidArgument,
@@ -251,9 +251,8 @@ Status Converse(const ChildCommand& command,
       KVFERRY_RETURN_IF_ERROR(Feed(channels.input, input));
     }
     if (waits[1].revents != 0) {
-      KVFERRY_ASSIGN_OR_RETURN(
-          const bool is_too_much,
-          Collect(channels.output, outcome.output, command.output_bytes_max));
+      KVFERRY_ASSIGN_OR_RETURN(const bool is_too_much,
+                               Collect(channels.output, outcome.output, command.output_bytes_max));
       if (is_too_much) {
         return Status::Error(
             StatusCode::kResourceExhausted,

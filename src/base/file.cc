@@ -117,7 +117,9 @@ FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   return *this;
 }
 
-FileDescriptor::~FileDescriptor() { Close(); }
+FileDescriptor::~FileDescriptor() {
+  Close();
+}
 
 int FileDescriptor::Close() noexcept {
   const int fd = std::exchange(fd_, -1);
@@ -165,8 +167,8 @@ Status CheckFileCanBeWritten(const std::string& path) {
   if (status.ok()) {
     return status;
   }
-  return Status::Error(
-      StatusCode::kInvalidArgument, std::string(status.message()), status.native_code());
+  return Status::Error(StatusCode::kInvalidArgument, std::string(status.message()),
+                       status.native_code());
 }
 
 }  // namespace kvferry
