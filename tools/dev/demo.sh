@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh clone to a page with miss-ratio curves: sets the machine up, builds the kvferry command
-# and replays a generated workload through a few policies. Arguments go to `kvferry replay`.
+# From a fresh clone to a page with miss-ratio curves: sets the machine up, builds the kvferry
+# command and replays a generated workload through a few policies. Arguments go to `kvferry replay`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

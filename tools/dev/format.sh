@@ -9,6 +9,6 @@ case "${1:-}" in
   --check) mode=(--dry-run --Werror) ;;
   *) echo "usage: tools/dev/format.sh [--check]" >&2; exit 2 ;;
 esac
-mapfile -t files < <(find include src tools tests bench -path tests/tidy/canary -prune -o \
+mapfile -t files < <(find include src tools tests bench \
   \( -name '*.h' -o -name '*.cc' \) -print | sort)
 clang-format-14 "${mode[@]}" "${files[@]}"

@@ -32,7 +32,7 @@ if [[ ! -f $build/compile_commands.json ]]; then
   exit 1
 fi
 
-all_units() { find src tools tests bench -path tests/tidy/canary -prune -o -name '*.cc' -print | sort; }
+all_units() { find src tools tests bench -name '*.cc' -print | sort; }
 
 if ((is_all)); then
   mapfile -t files < <(all_units)
@@ -45,7 +45,7 @@ elif ((${#files[@]} == 0)); then
     git ls-files --others --exclude-standard; } | sort -u)
   for file in "${changed[@]}"; do
     case "$file" in
-      tests/tidy/canary/* | tests/install/*) ;;
+      tests/install/*) ;;
       *.cc) files+=("$file") ;;
     esac
   done
