@@ -47,7 +47,8 @@ class [[nodiscard]] KVFERRY_EXPORT Status {
   Status() noexcept = default;  // Ok.
 
   static Status Ok() { return {}; }
-  // `code` must not be kOk. `native_code`: errno or cudaError_t as reported, 0 if none.
+  // `code` must not be kOk. `native_code`: as reported, 0 if none; a cudaError_t with kDeviceError, an
+  // errno with any other code.
   static Status Error(StatusCode code,
                       std::string message,
                       int native_code = 0,
@@ -107,6 +108,7 @@ class [[nodiscard]] Result {
     }
     return *std::get_if<0>(&state_);
   }
+  T&& value() && { return std::move(value()); }
   const T& value() const& {
     if (!has_value()) {
       std::abort();

@@ -13,11 +13,11 @@ namespace kvferry {
 }  // namespace kvferry
 
 // On in every build. Never on bytes that came from a disk, a file or a caller.
-#define KVFERRY_CHECK(condition)                                     \
-  do {                                                               \
-    if (!(condition)) [[unlikely]] {                                 \
-      ::kvferry::ReportBrokenCheck(#condition, __FILE__, __LINE__);  \
-    }                                                                \
+#define KVFERRY_CHECK(condition)                                    \
+  do {                                                              \
+    if (!(condition)) [[unlikely]] {                                \
+      ::kvferry::ReportBrokenCheck(#condition, __FILE__, __LINE__); \
+    }                                                               \
   } while (false)
 
 // Where a profile says that the check costs; on in debug builds.

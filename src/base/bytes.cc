@@ -10,6 +10,8 @@
 namespace kvferry {
 namespace {
 
+constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 63;
+
 struct Unit {
   std::string_view name;
   std::uint64_t bytes;
@@ -37,6 +39,13 @@ Status BadSize(std::string_view text) {
 }  // namespace
 
 Result<std::uint64_t> ParseBytes(std::string_view text) {
+  // A plain count of bytes is read as such: a double would round it above 2^53.
+  std::uint64_t count = 0;
+  const auto whole = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (whole.ptr == text.data() + text.size() && !text.empty()) {
+    return whole.ec == std::errc() && count <= kBytesMax ? Result<std::uint64_t>(count)
+                                                         : BadSize(text);
+  }
   double number = 0;
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, number, std::chars_format::fixed);
@@ -50,10 +59,10 @@ Result<std::uint64_t> ParseBytes(std::string_view text) {
   for (const Unit& known : kUnits) {
     if (known.name == unit) {
       const double bytes = number * static_cast<double>(known.bytes);
-      if (bytes >= 9.2e18) {
+      if (bytes > static_cast<double>(kBytesMax)) {
         return BadSize(text);
       }
-      return static_cast<std::uint64_t>(std::llround(bytes));
+      return static_cast<std::uint64_t>(std::round(bytes));
     }
   }
   return BadSize(text);
@@ -63,12 +72,13 @@ std::string FormatBytes(std::uint64_t bytes) {
   static constexpr std::array<const char*, 6> kNames = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kNames.size()) {
+  // Compared with what would be printed: 1,048,575 bytes are 1.00 MiB, not 1024 KiB.
+  while (value >= (unit == 0 ? 1024 : 1023.5) && unit + 1 < kNames.size()) {
     value /= 1024;
     ++unit;
   }
   std::array<char, 32> text{};
-  const int digits = unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  const int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
   std::snprintf(text.data(), text.size(), "%.*f %s", digits, value, kNames[unit]);
   return text.data();
 }

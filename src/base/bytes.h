@@ -7,8 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/assert.h"
 #include "kvferry/status.h"
+
+#include "base/assert.h"
 
 namespace kvferry {
 
@@ -33,7 +34,7 @@ constexpr To Narrow(From value) {
 // kInvalidArgument, naming `text`, for anything else or above 2^63.
 Result<std::uint64_t> ParseBytes(std::string_view text);
 
-// "1.50 GiB": three significant digits, binary units, exact below 1 KiB.
+// "1.50 GiB": three digits at least, binary units, exact below 1 KiB.
 std::string FormatBytes(std::uint64_t bytes);
 
 }  // namespace kvferry

@@ -2,7 +2,9 @@
 #include "kvferry/status.h"
 
 #include <array>
-#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -10,8 +12,8 @@ namespace kvferry {
 
 std::string_view ToString(StatusCode code) {
   static constexpr std::array<std::string_view, 10> kNames = {
-      "kOk",         "kInvalidArgument", "kResourceExhausted", "kUnavailable", "kDeadlineExceeded",
-      "kCancelled",  "kDataLoss",        "kIoError",           "kDeviceError", "kInternal"};
+      "kOk",        "kInvalidArgument", "kResourceExhausted", "kUnavailable", "kDeadlineExceeded",
+      "kCancelled", "kDataLoss",        "kIoError",           "kDeviceError", "kInternal"};
   const auto index = static_cast<std::size_t>(code);
   return index < kNames.size() ? kNames[index] : "unknown";
 }
@@ -40,7 +42,13 @@ std::string Status::ToString() const {
   }
   text.append(": ").append(details_->message);
   if (details_->native_code != 0) {
-    text.append(" (native code ").append(std::to_string(details_->native_code)).append(1, ')');
+    const std::string number = std::to_string(details_->native_code);
+    if (details_->code == StatusCode::kDeviceError) {
+      text.append(" (cudaError_t ").append(number).append(1, ')');
+    } else {
+      text.append(" (errno ").append(number).append(": ");
+      text.append(std::generic_category().message(details_->native_code)).append(1, ')');
+    }
   }
   text.append(" [").append(details_->where.file).append(1, ':');
   text.append(std::to_string(details_->where.line)).append(1, ']');

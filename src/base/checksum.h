@@ -1,0 +1,47 @@
+// Checksum: XXH3-128 of a block's bytes, seeded by its key; xxHash's only home is the file behind it.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kvferry/types.h"
+
+namespace kvferry {
+
+// Sixteen bytes in xxHash's canonical order (high half first, big-endian), which is also the order on
+// disk. Finds accidents, not attacks: whoever can write the bytes can write a checksum to match.
+struct Checksum {
+  std::array<std::byte, 16> bytes{};
+  auto operator<=>(const Checksum&) const = default;
+};
+
+// The checksum's seed: the key's first eight bytes, little-endian. So a whole and well-formed block
+// that lies where another one should be does not pass for it.
+std::uint64_t ChecksumSeed(const BlockKey& key) noexcept;
+
+Checksum ChecksumOf(std::span<const std::byte> bytes, std::uint64_t seed) noexcept;
+inline Checksum ChecksumOf(std::span<const std::byte> bytes, const BlockKey& key) noexcept {
+  return ChecksumOf(bytes, ChecksumSeed(key));
+}
+
+// The same over bytes that come in pieces. No allocation. Thread-compatible.
+class ChecksumStream {
+ public:
+  explicit ChecksumStream(std::uint64_t seed) noexcept;
+  explicit ChecksumStream(const BlockKey& key) noexcept : ChecksumStream(ChecksumSeed(key)) {}
+
+  void Update(std::span<const std::byte> bytes) noexcept;
+  // Of all bytes so far; more may follow.
+  Checksum Finish() const noexcept;
+
+ private:
+  static constexpr std::size_t kStateBytes =
+      576;  // Checked against the library's own where it is used.
+
+  alignas(64) std::array<std::byte, kStateBytes> state_;
+};
+
+}  // namespace kvferry
