@@ -5,7 +5,9 @@
 function(kvferry_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON
+  string(REPLACE "kvferry_" "" export_name ${name})
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${export_name}
+    POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
@@ -13,7 +15,8 @@ function(kvferry_library name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${name} PUBLIC cxx_std_20)
-  target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE $<BUILD_INTERFACE:kvferry_flags> ${arg_PRIVATE})
+  target_link_libraries(${name} PUBLIC ${arg_DEPS}
+    PRIVATE $<BUILD_INTERFACE:kvferry_flags> ${arg_PRIVATE})
 endfunction()
 
 # kvferry_tool(NAME SOURCES ... DEPS ...): an executable that is no test.

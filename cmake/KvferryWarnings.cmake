@@ -7,13 +7,16 @@ target_compile_options(kvferry_flags INTERFACE
   -fstack-protector-strong
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
 if(KVFERRY_SANITIZER STREQUAL "address")
-  set(flags -fsanitize=address,undefined,float-divide-by-zero -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  set(flags -fsanitize=address,undefined,float-divide-by-zero -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
 elseif(KVFERRY_SANITIZER STREQUAL "thread")
   set(flags -fsanitize=thread -fno-omit-frame-pointer)
 elseif(KVFERRY_SANITIZER STREQUAL "fuzzer")
-  set(flags -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  set(flags -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
 elseif(NOT KVFERRY_SANITIZER STREQUAL "")
-  message(FATAL_ERROR "KVFERRY_SANITIZER is '${KVFERRY_SANITIZER}': use address, thread, fuzzer or nothing")
+  message(FATAL_ERROR
+    "KVFERRY_SANITIZER is '${KVFERRY_SANITIZER}': use address, thread, fuzzer or nothing")
 endif()
 if(flags)
   target_compile_options(kvferry_flags INTERFACE ${flags})

@@ -108,7 +108,7 @@ def check_layers(tree):
         allowed = set(layers.get(folder, [])) | {folder}
         parts = path.split("/")
         if folder == "tests" and len(parts) > 2 and parts[1] in layers:
-            allowed = {parts[1], *layers[parts[1]], "tests"}
+            allowed = {parts[1], *layers[parts[1]], *layers.get("/".join(parts[:2]), []), "tests"}
         for number, line in enumerate(tree.lines(path), 1):
             match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
             if not match or match[1].startswith("kvferry/"):
