@@ -33,6 +33,8 @@ class Packer {
   Packer(const Packer&) = delete;  // Words in comments are free: new, delete, getenv().
   const char* kText = "new delete getenv( system_clock";
   int big = 1'000'000;
+  static auto Create() { return std::unique_ptr<Packer>(
+      new Packer(1)); }
 };
 }  // namespace kvferry
 """,
