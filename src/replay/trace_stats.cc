@@ -170,6 +170,9 @@ TraceStats ComputeTraceStats(const Trace& trace, const StatsOptions& options) {
   TraceStats stats;
   stats.requests = trace.requests().size();
   stats.input_tokens = trace.input_tokens();
+  stats.block_refs = trace.block_refs();
+  stats.distinct_blocks = trace.distinct_blocks();
+  stats.is_chained = trace.is_chained();
   for (const TraceRequest& request : trace.requests()) {
     stats.output_tokens += request.output_tokens;
   }

@@ -46,7 +46,10 @@ struct TraceStats {
   std::uint64_t requests = 0;
   std::uint64_t input_tokens = 0;
   std::uint64_t output_tokens = 0;
-  std::uint64_t span_ms = 0;
+  std::uint64_t span_ms = 0;     // From the earliest to the latest request.
+  std::uint64_t block_refs = 0;  // 0 for a trace without block ids, as are the distinct blocks.
+  std::uint64_t distinct_blocks = 0;
+  bool is_chained = true;  // As Trace has it.
   LengthStats input;
   LengthStats output;
   std::optional<InfiniteCache> infinite;  // Nothing for a trace without block ids, where hits are
