@@ -33,8 +33,8 @@ struct CellResult {
   std::uint64_t requests_with_hit = 0;
   std::uint64_t evictions = 0;  // Resident before a request and not after it.
   std::uint64_t rejected = 0;   // Misses that are not resident after their request.
-  std::uint64_t resident_misses =
-      0;  // Misses whose block was resident, behind an absent one, and stayed.
+  // Misses whose block was resident, behind an absent one, and stayed.
+  std::uint64_t resident_misses = 0;
   std::uint64_t resident_end = 0;  // Whole run.
   double seconds = 0;              // Whole run: the cell's own loop.
 };
@@ -50,9 +50,42 @@ struct CellOptions {
     std::uint32_t block_count = 0;
   };
   std::span<const Output> outputs;
-  std::atomic<std::uint64_t>* progress_refs =
-      nullptr;  // Grows by each request's references. May be null.
+  // Grows by each request's references. May be null.
+  std::atomic<std::uint64_t>* progress_refs = nullptr;
 };
+
+inline void ReportProgress(const CellOptions& options, const TraceRequest& request) {
+  if (options.progress_refs != nullptr) {
+    // Relaxed: a progress bar reads it, nothing is ordered by it.
+    options.progress_refs->fetch_add(request.block_count, std::memory_order_relaxed);
+  }
+}
+
+// Adds the lookup of one request, of which the first `hits` blocks are hits.
+inline void CountLookup(const Trace& trace,
+                        const TraceRequest& request,
+                        std::uint32_t hits,
+                        CellResult& result) {
+  const std::uint32_t block_tokens = trace.origin().block_tokens;
+  const std::uint64_t tokens = trace.PrefixTokens(request, hits);
+  result.lookups += request.block_count;
+  result.lookup_tokens += request.input_tokens;
+  result.hit_blocks += hits;
+  result.hit_tokens += tokens;
+  result.hit_tokens_full_blocks += tokens / block_tokens * block_tokens;
+  result.requests_with_hit += hits > 0 ? 1 : 0;
+}
+
+// Adds a hit of a single block; the lookup is counted apart.
+inline void CountBlockHit(const Trace& trace,
+                          const TraceRequest& request,
+                          std::uint32_t position,
+                          CellResult& result) {
+  const std::uint32_t tokens = trace.BlockTokensAt(request, position);
+  ++result.hit_blocks;
+  result.hit_tokens += tokens;
+  result.hit_tokens_full_blocks += tokens == trace.origin().block_tokens ? tokens : 0;
+}
 
 // Counts what a request changed: residency is compared before and after it, so a block that goes
 // and comes back within one request has changed nothing.
@@ -136,10 +169,7 @@ class CacheCell {
       if (!options_.outputs.empty() && options_.outputs[index].block_count > 0) {
         StoreOutput(options_.outputs[index], access, path);
       }
-      if (options_.progress_refs != nullptr) {
-        // Relaxed: a progress bar reads it, nothing is ordered by it.
-        options_.progress_refs->fetch_add(request.block_count, std::memory_order_relaxed);
-      }
+      ReportProgress(options_, request);
       ++index;
     }
     result_.capacity_blocks = options_.capacity_blocks;
@@ -169,14 +199,7 @@ class CacheCell {
     if (!is_counted_) {
       return;
     }
-    result_.lookups += path.size();
-    result_.lookup_tokens += request.input_tokens;
-    result_.hit_blocks += hits;
-    const std::uint64_t tokens = trace_.PrefixTokens(request, hits);
-    result_.hit_tokens += tokens;
-    result_.hit_tokens_full_blocks +=
-        tokens / trace_.origin().block_tokens * trace_.origin().block_tokens;
-    result_.requests_with_hit += hits > 0 ? 1 : 0;
+    CountLookup(trace_, request, hits, result_);
     result_.evictions += ledger_.left_count();
     std::uint64_t resident_after_count = 0;
     std::uint64_t stayed_count = 0;
@@ -207,10 +230,8 @@ class CacheCell {
         continue;
       }
       if (is_hit) {
-        const std::uint32_t tokens = trace_.BlockTokensAt(request, i);
         ++hits;
-        result_.hit_tokens += tokens;
-        result_.hit_tokens_full_blocks += tokens == trace_.origin().block_tokens ? tokens : 0;
+        CountBlockHit(trace_, request, i, result_);
       } else {
         result_.rejected += ledger_.is_resident(path[i]) ? 0 : 1;
       }
@@ -219,7 +240,6 @@ class CacheCell {
     if (is_counted_) {
       result_.lookups += path.size();
       result_.lookup_tokens += request.input_tokens;
-      result_.hit_blocks += hits;
       result_.requests_with_hit += hits > 0 ? 1 : 0;
     }
   }
