@@ -26,11 +26,11 @@ struct BlockContent {
 
 // Makes keys within one namespace:
 //   key(i) = SHA-256(namespace, key(i-1) or none, tokens of block i, extra keys of block i)
-// over tagged, length-prefixed fields (docs/block-keys.md), so a key names a whole prefix, and equal
-// keys come from equal input only. The same on every machine and in every process; no seed.
+// over tagged, length-prefixed fields (docs/block-keys.md), so a key names a whole prefix, and
+// equal keys come from equal input only. The same on every machine and in every process; no seed.
 //
-// Only full blocks have keys. Allocates at creation, and for errors. Move-only; a moved-from one may
-// only be assigned to or destroyed. Thread-compatible.
+// Only full blocks have keys. Allocates at creation, and for errors. Move-only; a moved-from one
+// may only be assigned to or destroyed. Thread-compatible.
 class KVFERRY_EXPORT BlockKeyHasher {
  public:
   // Errors as IdentifyNamespace.
@@ -45,8 +45,8 @@ class KVFERRY_EXPORT BlockKeyHasher {
   const NamespaceId& namespace_id() const noexcept { return id_; }
   std::uint32_t block_tokens() const noexcept { return block_tokens_; }
 
-  // kInvalidArgument unless content.tokens has block_tokens() of them and no extra key is longer than
-  // 64 KiB.
+  // kInvalidArgument unless content.tokens has block_tokens() of them and no extra key is longer
+  // than 64 KiB.
   Result<BlockKey> KeyOf(const BlockContent& content);
 
   // The keys of a prompt's full blocks, none with extra keys: writes tokens.size() / block_tokens()

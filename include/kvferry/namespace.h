@@ -36,7 +36,8 @@ class KVFERRY_EXPORT Tenant {
   bool is_shared_ = false;
 };
 
-// What one layer group keeps of a token. The numbers are part of the digest: append, never renumber.
+// What one layer group keeps of a token. The numbers are part of the digest: append, never
+// renumber.
 enum class LayerGroupKind : std::uint8_t {
   kFullAttention = 1,
   kSlidingWindow = 2,
@@ -80,8 +81,8 @@ struct RopeState {
   std::string scaling;      // Rule and all its parameters in one fixed spelling; empty: none.
 };
 
-// The part of the model that a block covers, as a rectangle of layers and KV heads of its group, both
-// half open. Not rank and size, so servers with other parallel splits can share blocks.
+// The part of the model that a block covers, as a rectangle of layers and KV heads of its group,
+// both half open. Not rank and size, so servers with other parallel splits can share blocks.
 struct ParallelRectangle {
   std::uint32_t layer_begin = 0;
   std::uint32_t layer_end = 0;

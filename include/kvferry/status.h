@@ -47,8 +47,8 @@ class [[nodiscard]] KVFERRY_EXPORT Status {
   Status() noexcept = default;  // Ok.
 
   static Status Ok() { return {}; }
-  // `code` must not be kOk. `native_code`: as reported, 0 if none; a cudaError_t with kDeviceError, an
-  // errno with any other code.
+  // `code` must not be kOk. `native_code`: as reported, 0 if none; a cudaError_t with kDeviceError,
+  // an errno with any other code.
   static Status Error(StatusCode code,
                       std::string message,
                       int native_code = 0,
@@ -85,8 +85,10 @@ class [[nodiscard]] KVFERRY_EXPORT Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Status error) : state_(std::in_place_index<1>, std::move(error)) {  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): a value converts to its result.
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): and so does a reason.
+  Result(Status error) : state_(std::in_place_index<1>, std::move(error)) {
     if (std::get<1>(state_).ok()) {
       std::abort();
     }
@@ -132,11 +134,11 @@ class [[nodiscard]] Result {
 }  // namespace kvferry
 
 // Propagation: the only two macros beside the checks.
-#define KVFERRY_RETURN_IF_ERROR(expression)                        \
-  do {                                                             \
+#define KVFERRY_RETURN_IF_ERROR(expression)                                        \
+  do {                                                                             \
     if (::kvferry::Status kvferry_status_ = (expression); !kvferry_status_.ok()) { \
-      return kvferry_status_;                                      \
-    }                                                              \
+      return kvferry_status_;                                                      \
+    }                                                                              \
   } while (false)
 
 #define KVFERRY_CONCAT_INNER(a, b) a##b

@@ -17,8 +17,8 @@
 namespace kvferry {
 namespace {
 
-// The dispatcher fills its table at its first long input, without a lock. Filling it here, under the
-// lock of a local static, keeps two threads from doing it at once.
+// The dispatcher fills its table at its first long input, without a lock. Filling it here, under
+// the lock of a local static, keeps two threads from doing it at once.
 void ChooseInstructions() noexcept {
   static const bool is_chosen = [] {
     static constexpr std::array<std::byte, 1024> kNothing{};

@@ -1,4 +1,4 @@
-// Checksum: XXH3-128 of a block's bytes, seeded by its key; xxHash's only home is the file behind it.
+// Checksum: XXH3-128 of a block's bytes, seeded by its key; xxHash's only home is behind it.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace kvferry {
 
-// Sixteen bytes in xxHash's canonical order (high half first, big-endian), which is also the order on
-// disk. Finds accidents, not attacks: whoever can write the bytes can write a checksum to match.
+// Sixteen bytes in xxHash's canonical order (high half first, big-endian), which is also the order
+// on disk. Finds accidents, not attacks: whoever can write the bytes can write a checksum to match.
 struct Checksum {
   std::array<std::byte, 16> bytes{};
   auto operator<=>(const Checksum&) const = default;

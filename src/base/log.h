@@ -12,8 +12,8 @@ enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError, kNone };
 void SetLogLevel(LogLevel level);
 
 // Writes "2026-11-29T20:15:42.123Z warning: message" and a line end, whole lines only. Characters
-// that could forge a line or steer a terminal are written as \xNN. An error is logged once, where it
-// is handled; low layers do not log. Never a token id, key or salt.
+// that could forge a line or steer a terminal are written as \xNN. An error is logged once, where
+// it is handled; low layers do not log. Never a token id, key or salt.
 //
 // Thread-safe. Cannot fail: a line that cannot be written is lost.
 void LogDebug(std::string_view message) noexcept;

@@ -43,8 +43,8 @@ class Random {
 
   // Uniform over all 64-bit numbers.
   std::uint64_t Next();
-  // Uniform over 0 .. bound - 1 without bias (Lemire: Fast Random Integer Generation in an Interval,
-  // 2019). `bound` must not be 0.
+  // Uniform over 0 .. bound - 1 without bias (Lemire: Fast Random Integer Generation in an
+  // Interval, 2019). `bound` must not be 0.
   std::uint64_t Below(std::uint64_t bound);
   // Uniform over low .. high, both included; low must not be above high.
   std::uint64_t Between(std::uint64_t low, std::uint64_t high);

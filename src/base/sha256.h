@@ -44,7 +44,8 @@ Sha256Digest HmacSha256(std::span<const std::byte> secret, std::span<const std::
 
 // Lower-case hexadecimal, two digits a byte, first byte first.
 std::string ToHex(std::span<const std::byte> bytes);
-// Whether `text` was exactly 2 x bytes.size() hexadecimal digits of either case; writes `bytes` if so.
+// Whether `text` was exactly 2 x bytes.size() hexadecimal digits of either case; writes `bytes` if
+// so.
 bool ParseHex(std::string_view text, std::span<std::byte> bytes);
 
 }  // namespace kvferry

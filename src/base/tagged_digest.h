@@ -14,8 +14,8 @@
 
 namespace kvferry {
 
-// Each field is its tag (u16), its length in bytes (u32) and its bytes, so no two different lists of
-// fields feed the same bytes to the hash. Numbers are little-endian on every machine.
+// Each field is its tag (u16), its length in bytes (u32) and its bytes, so no two different lists
+// of fields feed the same bytes to the hash. Numbers are little-endian on every machine.
 //
 // Thread-compatible.
 class TaggedDigest {

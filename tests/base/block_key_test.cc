@@ -122,7 +122,7 @@ RC_GTEST_PROP(BlockKeyTest, OneFieldChangesEveryKey, (std::string text, std::uin
       hasher.KeyOfCallerHash(std::as_bytes(std::span(tokens).first(8)));
   RC_ASSERT(caller_key.ok());
 
-  for (const testing::FieldChange& change : testing::FieldChanges()) {
+  for (const testing::FieldChange& change : testing::kFieldChanges) {
     Namespace changed = base;
     change.apply(changed);
     BlockKeyHasher other = HasherFor(changed);

@@ -21,8 +21,9 @@ struct Reference {
   std::string_view hex;
 };
 
-// XXH3_128bits_withSeed of Pattern(size) by another build of the algorithm (release 0.8 as wrapped for
-// Python). The sizes lie on both sides of each of its internal borders: 16, 128, 240, 1,024 bytes.
+// XXH3_128bits_withSeed of Pattern(size) by another build of the algorithm (release 0.8 as wrapped
+// for Python). The sizes lie on both sides of each of its internal borders: 16, 128, 240, 1,024
+// bytes.
 constexpr Reference kReferences[] = {
     {0, 0x0ULL, "99aa06d3014798d86001c324468d497f"},
     {0, 0x123456789abcdefULL, "a4cb05dbbf09907aaaa287af24a9bb3a"},
@@ -99,7 +100,8 @@ TEST(ChecksumStreamTest, GoesOnAfterFinish) {
   EXPECT_EQ(copy.Finish(), ChecksumOf(bytes, 5));
 }
 
-// A whole block of another key must not pass: the seed is the key's first eight bytes, low one first.
+// A whole block of another key must not pass: the seed is the key's first eight bytes, low one
+// first.
 TEST(ChecksumTest, DependsOnTheKey) {
   BlockKey key;
   for (std::size_t i = 0; i < key.bytes.size(); ++i) {

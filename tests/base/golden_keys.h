@@ -1,4 +1,4 @@
-// Namespaces and block keys as tests/base/make_golden_keys.py computes them; regenerate with it.
+// Namespaces and block keys as tests/base/make_golden_keys.py computes them.
 #pragma once
 
 #include <string_view>

@@ -113,10 +113,11 @@ def main():
             tokens[15] = 0xFFFFFFFF
         parent = block_key(shared, parent, tokens)
         lines.append(("kSharedKey%d" % i, parent))
-    lines.append(("kExtraKey", block_key(shared, lines[2][1], list(range(16)), [b"image", b"", b"\x01\x02"])))
+    extra_keys = [b"image", b"", b"\x01\x02"]
+    lines.append(("kExtraKey", block_key(shared, lines[2][1], list(range(16)), extra_keys)))
     lines.append(("kPrivateKey0", block_key(private, b"", list(range(64)))))
     lines.append(("kCallerKey", caller_key(private, bytes(range(32)))))
-    print("// Namespaces and block keys as tests/base/make_golden_keys.py computes them; regenerate with it.")
+    print("// Namespaces and block keys as tests/base/make_golden_keys.py computes them.")
     print("#pragma once\n\n#include <string_view>\n\nnamespace kvferry::testing {\n")
     for name, digest in lines:
         print('inline constexpr std::string_view %s =\n    "%s";' % (name, digest.hex()))

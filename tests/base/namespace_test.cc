@@ -46,7 +46,7 @@ TEST(NamespaceTest, EveryFieldChangesTheDigest) {
   auxiliary.layer_group.kind = LayerGroupKind::kAuxiliary;
   seen.emplace(IdOf(auxiliary), "layer_group.kind to kAuxiliary");
 
-  for (const testing::FieldChange& change : testing::FieldChanges()) {
+  for (const testing::FieldChange& change : testing::kFieldChanges) {
     Namespace changed = base;
     change.apply(changed);
     const auto [place, is_new] = seen.emplace(IdOf(changed), change.field);
