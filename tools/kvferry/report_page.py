@@ -106,8 +106,8 @@ def legend(looks, policies):
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def shown_capacities(results):
-    capacities = sorted({text.number(r, "capacity_blocks") for r in results})
+def shown_capacities(grid):
+    capacities = sorted(grid)
     if len(capacities) <= CAPACITY_ROWS_MAX:
         return capacities, ""
     last = len(capacities) - 1
@@ -125,10 +125,11 @@ def capacity_heading(result):
 
 
 def ratio_table(results, policies, key, infinite_ratio=None):
-    capacities, remark = shown_capacities(results)
+    grid = text.by_capacity(results)
+    capacities, remark = shown_capacities(grid)
     rows = []
     for blocks in capacities:
-        here = text.at_capacity(results, blocks)
+        here = grid[blocks]
         real = [text.number(r, key) or 0 for r in here.values() if not text.is_bound(r)]
         cells = []
         for policy in policies:
@@ -176,13 +177,15 @@ def hit_sections(report, policies, plots):
     curve = plots.hit_ratio_plot(results, looks, distinct, ratio)
     parts = [f'<section><h2>Hits by cache size</h2><p class="note">Share of block references that '
              f"are hits under the <b>{text.escaped(report.get('hit_rule', 'prefix'), 20)}</b> rule; "
-             "what is missing to 100 % on the right is the miss ratio.</p>"
+             "the axis on the right reads the same lines as miss ratios.</p>"
              f"<figure>{curve}{legend(looks, policies)}</figure>"
-             f"<h3>{heading('block_ratio', 'Block hit ratio')}</h3>",
-             ratio_table(results, policies, "block_ratio", ratio),
-             f"<h3>{heading('token_ratio', 'Token hit ratio: the share of prefill saved')}</h3>",
+             # Side by side where both are narrow enough.
+             f'<div class="{"pair" if len(policies) <= 4 else ""}"><div>',
+             f"<h3>{heading('token_ratio', 'Token hit ratio: prefill saved')}</h3>",
              ratio_table(results, policies, "token_ratio", text.number(infinite, "token_ratio")),
-             details_table(results), "</section>\n"]
+             f"</div><div><h3>{heading('block_ratio', 'Block hit ratio')}</h3>",
+             ratio_table(results, policies, "block_ratio", ratio),
+             "</div></div>", details_table(results), "</section>\n"]
     gap = plots.gap_plot(results, looks, distinct)
     if gap:
         between = [p for p in policies if p not in ("leaf-lru", "min")]
@@ -193,7 +196,8 @@ def hit_sections(report, policies, plots):
             "policy gets from leaf-lru (0 %) to the offline optimum min (100 %), drawn where the two "
             f"are at least 0.1 percentage points apart.{clipped}</p>"
             f"<figure>{gap}{legend(looks, between)}</figure>"
-            + ratio_table(results, between, "gap_closed") + "</section>\n")
+            + "<details><summary>Values</summary>" + ratio_table(results, between, "gap_closed")
+            + "</details></section>\n")
     return "".join(parts)
 
 
@@ -275,10 +279,16 @@ def origin_section(report):
 
 
 def definitions_section(report):
-    entries = "".join(f'<dt id="d-{text.escaped(name.replace(" ", "-"), 60)}">{text.escaped(name, 60)}'
-                      f"</dt><dd>{text.escaped(words, 2000)}</dd>\n"
-                      for name, words in text.definitions(report))
-    return f"<section><h2>What each number means</h2><dl>\n{entries}</dl></section>\n"
+    entries = []
+    for name, words, exact in text.definitions(report):
+        both = [text.escaped(words, 2000)] if words else []
+        if exact:
+            both.append(f'<span class="exact">{text.escaped(exact, 2000)}</span>')
+        anchor = text.escaped(name.replace(" ", "-"), 60)
+        entries.append(f'<dt id="d-{anchor}">{text.escaped(name, 60)}</dt>'
+                       f"<dd>{' '.join(both)}</dd>\n")
+    return ('<section><h2>What each number means</h2><p class="note">In plain words, and exactly as '
+            f"the program defines it.</p><dl>\n{''.join(entries)}</dl></section>\n")
 
 
 def page(raw, plots):

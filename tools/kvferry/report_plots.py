@@ -57,7 +57,8 @@ def _reset():
     matplotlib.rcdefaults()
     matplotlib.rcParams.update({
         "svg.fonttype": "none", "svg.hashsalt": "kvferry", "font.size": 11,
-        "font.family": "DejaVu Sans", "axes.spines.top": False, "axes.spines.right": False,
+        "font.family": "DejaVu Sans", "axes.facecolor": "none", "figure.facecolor": "none",
+        "axes.spines.top": False, "axes.spines.right": False,
         "axes.edgecolor": _STAND_IN["grid"], "axes.labelcolor": _STAND_IN["muted"],
         "axes.labelsize": 11, "text.color": _STAND_IN["ink"], "xtick.color": _STAND_IN["muted"],
         "ytick.color": _STAND_IN["muted"], "axes.grid": True, "grid.color": _STAND_IN["grid"],
@@ -72,6 +73,7 @@ def _to_svg(figure, prefix, label, tooltips=None):
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg"):]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.S)  # The page has it.
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
     for policy, titles in (tooltips or {}).items():
         svg = _add_titles(svg, policy, titles)
@@ -124,11 +126,18 @@ def _thinned(points):
     return [points[round(index * last / (POINTS_MAX - 1))] for index in range(POINTS_MAX)]
 
 
+def _axes(shape, height, margins):
+    """Axes with margins in inches: left, right, bottom, top. Fixed ones need no trial drawing."""
+    width = SHAPES[shape]
+    figure = Figure(figsize=(width, height))
+    left, right, bottom, top = margins
+    axes = figure.add_axes((left / width, bottom / height, 1 - (left + right) / width,
+                            1 - (bottom + top) / height))
+    return figure, axes
+
+
 def _curve_axes(shape, height, capacities, distinct):
-    figure = Figure(figsize=(SHAPES[shape], height), layout="constrained")
-    figure.patch.set_alpha(0)
-    axes = figure.add_subplot()
-    axes.patch.set_alpha(0)
+    figure, axes = _axes(shape, height, (0.82, 0.82, 0.56, 0.6))
     low, high = min(capacities), max(capacities)
     low, high = (low / 2, high * 2) if low == high else (low / 1.15, high * 1.15)
     axes.set_xscale("log")
@@ -206,13 +215,12 @@ def hit_ratio_plot(results, looks, distinct, infinite_ratio):
     return "".join(parts)
 
 
-def gap_points(results, policy):
+def gap_points(results, grid, policy):
     """(capacity, gap closed, result); not where the gap is below a tenth of a point: noise."""
     points = []
     for x, closed, result in _line_points(results, policy, "gap_closed"):
-        here = text.at_capacity(results, x)
-        ends = [text.number(here[name], "block_ratio") for name in ("leaf-lru", "min")
-                if name in here]
+        ends = [text.number(grid[x][name], "block_ratio") for name in ("leaf-lru", "min")
+                if name in grid[x]]
         if len(ends) == 2 and None not in ends and ends[1] - ends[0] >= 0.001:
             points.append((x, closed, result))
     return points
@@ -220,7 +228,8 @@ def gap_points(results, policy):
 
 def gap_plot(results, looks, distinct):
     """Share of the way from leaf-lru to min; "" where there is nothing between them."""
-    lines = {policy: gap_points(results, policy) for policy in looks
+    grid = text.by_capacity(results)
+    lines = {policy: gap_points(results, grid, policy) for policy in looks
              if policy not in ("leaf-lru", "min")}
     drawn = [point for points in lines.values() for point in points]
     if not drawn:
@@ -253,10 +262,7 @@ def gap_plot(results, looks, distinct):
 
 
 def _bar_axes(shape, bars):
-    figure = Figure(figsize=(SHAPES[shape], 0.42 * bars + 0.9), layout="constrained")
-    figure.patch.set_alpha(0)
-    axes = figure.add_subplot()
-    axes.patch.set_alpha(0)
+    figure, axes = _axes(shape, 0.42 * bars + 0.5, (1.0, 0.1, 0.4, 0.1))
     axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_visible(False)
     axes.grid(False, axis="y")
@@ -288,8 +294,11 @@ def reuse_plot(reuse):
         _set_ticks(axes.yaxis, range(len(rows)), lambda i: f"{rows[i][0]}{text.NO_BREAK}%")
         axes.set_ylabel("of reuses come within")
         for row, (_, value) in enumerate(rows):
-            axes.barh(row, max(value, low), height=0.62, color=_STAND_IN["s0"], left=0)
-            axes.annotate(text.duration(value), (max(value, low), row), xytext=(6, 0),
+            axes.plot([low, max(value, low)], [row, row], color=_STAND_IN["s0"], linewidth=1.6,
+                      solid_capstyle="butt")
+            axes.plot([max(value, low)], [row], color=_STAND_IN["s0"], marker="o", markersize=7,
+                      clip_on=False)
+            axes.annotate(text.duration(value), (max(value, low), row), xytext=(9, 0),
                           textcoords="offset points", va="center")
         parts.append(_to_svg(figure, f"reuse-{shape}", "Time until a block is referenced again, by "
                              "quantile"))

@@ -105,8 +105,10 @@ def capacity_words(result):
     return blocks if share is None else f"{short_percent(share)} of the distinct blocks ({blocks})"
 
 
-# By name of the JSON field or the heading; the report's own definitions come first.
+# In plain words, by name of the JSON field or the heading. The report's own definitions, which are
+# exact, stand beside them.
 DEFINITIONS = (
+    ("hit", "A reference that found its block in the cache, by the hit rule."),
     ("block", "The keys and values of a fixed number of consecutive tokens; the unit of caching."),
     ("requests", "Requests of the trace after --from, --to and --limit."),
     ("input_tokens", "Prompt tokens of all requests: what prefill computes without a cache."),
@@ -167,19 +169,27 @@ DEFINITIONS = (
 
 
 def definitions(report):
-    """(name, text) pairs: ours, with the report's own words where it has some, then its others."""
-    own = {plain(key, 60): plain(text, 2000)
-           for key, text in list(section(report, "definitions").items())[:200]}
-    pairs = [(name, own.pop(name, text)) for name, text in DEFINITIONS]
-    return pairs + sorted(own.items())
+    """(name, plain words, exact words) of every number, any of the two may be empty."""
+    own = {plain(key, 60): plain(words, 2000)
+           for key, words in list(section(report, "definitions").items())[:200]}
+    entries = []
+    for name, words in DEFINITIONS:
+        exact = [own.pop(prefix + name) for prefix in ("", "results.", "infinite.", "sessions.",
+                                                       "arrivals.") if prefix + name in own]
+        entries.append((name, words, " ".join(exact)))
+    return entries + [(name, "", words) for name, words in sorted(own.items())]
 
 
 def is_bound(result):
     return result["policy"] == "min"
 
 
-def at_capacity(results, blocks):
-    return {r["policy"]: r for r in results if number(r, "capacity_blocks") == blocks}
+def by_capacity(results):
+    """{capacity in blocks: {policy: result}}"""
+    grid = {}
+    for result in results:
+        grid.setdefault(number(result, "capacity_blocks"), {})[result["policy"]] = result
+    return grid
 
 
 def reference_capacity(results):
@@ -202,7 +212,7 @@ def summary(report):
                 "tokens."]
     sentences = []
     blocks = reference_capacity(results)
-    here = at_capacity(results, blocks)
+    here = by_capacity(results)[blocks]
     real = [r for r in here.values() if not is_bound(r) and number(r, "token_ratio") is not None]
     if real:
         main = here.get("leaf-lru", real[0])
@@ -222,7 +232,9 @@ def summary(report):
     bound = here.get("min")
     if bound is not None and number(bound, "block_ratio") is not None:
         gap = [number(r, "block_ratio") for r in real if number(r, "block_ratio") is not None]
-        words = (f"At that size, no policy can hit more than "
+        # Under the block rule min stores every miss, which a policy that bypasses may beat.
+        who = "no policy" if report.get("hit_rule") != "block" else "no policy that stores all misses"
+        words = (f"At that size, {who} can hit more than "
                  f"{percent(number(bound, 'block_ratio'), 1)} of the block references (min)")
         words += f"; the best one tried hits {percent(max(gap), 1)}." if gap else "."
         sentences.append(words)
