@@ -55,6 +55,8 @@ class Trace {
   std::uint32_t session_count() const noexcept { return session_count_; }
   std::uint32_t path_blocks_max() const noexcept { return path_blocks_max_; }
   bool is_chained() const noexcept { return is_chained_; }
+  // What the decoded requests and their paths hold.
+  std::uint64_t memory_bytes() const noexcept;
 
   // Chained traces only: the block before this one on every path, kNoEntry for a root.
   EntryIndex parent(EntryIndex entry) const {
@@ -124,7 +126,9 @@ class TraceBuilder {
   // equal prefixes only when everything before them is equal too.
   Status AddUnchainedIds(const RawRequest& request);
 
-  // Bytes held now, and the most while building.
+  // False from the first request on that gives a block another predecessor than an earlier one did.
+  bool is_chained() const noexcept { return trace_.is_chained_; }
+  // Bytes held now.
   std::uint64_t memory_bytes() const;
 
   // Merges the streams, selects, drops blocks that no request names any more. `merge_by_time` false

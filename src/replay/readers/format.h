@@ -1,0 +1,26 @@
+// RecognizeFormat: which of the known formats a text is in, told from its beginning.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "kvferry/status.h"
+
+namespace kvferry::replay {
+
+// So many bytes of the (decompressed) beginning decide.
+inline constexpr std::size_t kFormatBytes = std::size_t{1} << 20;
+
+// A name of TraceFormats() for a text's beginning, at most kFormatBytes of it. kDataLoss, saying what
+// was seen and which formats there are, when it is none of them.
+Result<std::string_view> RecognizeFormat(std::string_view start);
+
+// Whether the bytes begin a tar archive.
+bool IsTar(std::string_view start);
+// A look at this many bytes tells.
+inline constexpr std::size_t kTarBytes = 512;
+
+// "mooncake, sessions, ...": for messages.
+std::string FormatNames();
+
+}  // namespace kvferry::replay
