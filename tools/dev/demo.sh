@@ -11,7 +11,7 @@ cmake --build --preset bench --target kvferry
 page=$PWD/build/kvferry-demo.html
 arguments=("$@")
 if ((${#arguments[@]} == 0)); then
-  arguments=(--policy leaf-lru,s3-fifo,arc,auto,min)
+  arguments=(--policy "leaf-lru,s3-fifo,arc,auto,min")
 fi
 echo "running: kvferry replay ${arguments[*]} --html $page"
 build/bench/tools/kvferry/kvferry replay "${arguments[@]}" --html "$page"

@@ -5,16 +5,19 @@ set -uo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: tools/dev/test.sh [--quick]
-  --quick  only the dev build and its tests (which include the tidy check)
+usage: tools/dev/test.sh [--quick] [--minutes N]
+  --quick      only the dev build and its tests (which include the tidy check)
+  --minutes N  stop what runs, and count it as failed, after N minutes in all (default: 120)
 Logs and results: build/test/. Exit status 0 only if nothing failed.
 TEXT
 }
 
 is_quick=0
+minutes=120
 while (($# > 0)); do
   case "$1" in
     --quick) is_quick=1 ;;
+    --minutes) minutes=${2:?"--minutes needs a number"}; shift ;;
     -h | --help) usage; exit 0 ;;
     *) echo "test.sh: unknown option '$1'" >&2; usage >&2; exit 2 ;;
   esac
@@ -36,6 +39,17 @@ failed=0
 skipped=0
 failures=()
 
+# limited SECONDS COMMAND...: under a time limit, or the time left for everything if that is less.
+limited() {
+  local limit=$(($1 < minutes * 60 - SECONDS ? $1 : minutes * 60 - SECONDS))
+  shift
+  if ((limit <= 0)); then
+    echo "no time left of $minutes minutes for: $*"
+    return 124
+  fi
+  timeout --kill-after=20 "$limit" "$@"
+}
+
 note() { printf '\n=== %s  [%s]\n' "$1" "$(date -u +%H:%M:%S)"; }
 
 # Counts a check that is one pass or fail: count_check NAME STATUS.
@@ -53,7 +67,7 @@ check() {
   local name=$1 limit=$2
   shift 2
   note "$name"
-  timeout --kill-after=20 "$limit" "$@"
+  limited "$limit" "$@"
   count_check "$name" $?
 }
 
@@ -68,7 +82,7 @@ suite() {
     count_check "configure $preset" 1
     return
   }
-  timeout --kill-after=20 "$limit" cmake --build --preset "$preset" -j "$jobs"
+  limited "$limit" cmake --build --preset "$preset" -j "$jobs"
   local status=$?
   if ((status != 0)); then
     count_check "build $preset" "$status"
@@ -76,7 +90,7 @@ suite() {
   fi
   note "test $preset"
   local junit=$results/$preset.xml counts
-  timeout --kill-after=20 "$limit" \
+  limited "$limit" \
     ctest --preset "$preset" -j "$test_jobs" --output-junit "$junit" "$@"
   status=$?
   local suite_passed=0 suite_failed=0 suite_skipped=0
@@ -101,13 +115,13 @@ setup_status=$?
 if ((setup_status != 0)); then
   count_check "setup" "$setup_status"
 else
-  suite dev 900
+  suite dev 1800
   if ((!is_quick)); then
-    suite asan 900
-    suite tsan 600
-    check "fuzz, 60 s in all" 600 tests/fuzz/run.sh
     check "format" 120 tools/dev/format.sh --check
-    check "lint of changed files" 600 tools/dev/lint.sh
+    suite asan 1800
+    suite tsan 1200
+    check "fuzz, 60 s in all" 900 tests/fuzz/run.sh
+    check "lint of changed files" 1200 tools/dev/lint.sh
   fi
 fi
 
