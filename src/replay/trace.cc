@@ -44,6 +44,11 @@ void Trace::ReadPath(const TraceRequest& request, std::span<EntryIndex> path) co
   }
 }
 
+std::uint64_t Trace::memory_bytes() const noexcept {
+  return requests_.capacity() * sizeof(requests_[0]) +
+         (parent_.capacity() + run_start_.capacity() + refs_.capacity()) * sizeof(std::uint32_t);
+}
+
 std::uint32_t Trace::BlockTokensAt(const TraceRequest& request, std::uint32_t position) const {
   const std::uint64_t begin = std::uint64_t{position} * origin_.block_tokens;
   if (begin >= request.input_tokens) {
@@ -63,22 +68,30 @@ TraceBuilder::TraceBuilder(std::uint64_t memory_max_bytes)
 
 void TraceBuilder::BeginStream(std::uint32_t scope) {
   scope_ = scope;
+  scopes_max_ = std::max(scopes_max_, scope + 1);
   stream_starts_.push_back(trace_.requests_.size());
 }
 
-Status TraceBuilder::Add(const RawRequest& request) { return AddPath(request, false); }
+Status TraceBuilder::Add(const RawRequest& request) {
+  return AddPath(request, false);
+}
 
-Status TraceBuilder::AddUnchainedIds(const RawRequest& request) { return AddPath(request, true); }
+Status TraceBuilder::AddUnchainedIds(const RawRequest& request) {
+  return AddPath(request, true);
+}
 
 Status TraceBuilder::AddPath(const RawRequest& request, bool ids_are_single) {
-  if (trace_.parent_.size() + request.ids.size() >= kNone) {
-    return Status::Error(StatusCode::kResourceExhausted, "more than 4,294,967,294 distinct blocks");
+  if (trace_.parent_.size() + request.ids.size() >= kNone - scopes_max_) {
+    return Status::Error(StatusCode::kResourceExhausted, "more than 4 billion distinct blocks");
   }
-  path_.clear();
+  // Scopes count down from the top and entries up from zero, so the two never meet.
+  const std::uint32_t scope_key = kNone - 1 - scope_;
+  path_.resize(request.ids.size());
   std::uint32_t previous = kNone;
   bool contradicts = false;
-  for (const std::uint64_t id : request.ids) {
-    const std::uint32_t high = ids_are_single ? previous : scope_;
+  for (std::size_t i = 0; i < path_.size();) {
+    const std::uint64_t id = request.ids[i];
+    const std::uint32_t high = ids_are_single && previous != kNone ? previous : scope_key;
     // Most blocks follow the one that they followed when they were new.
     std::uint32_t entry = previous + 1;  // kNone + 1 is 0: the first root ever seen.
     if (entry >= entry_id_.size() || entry_id_[entry] != id || entry_high_[entry] != high ||
@@ -86,22 +99,43 @@ Status TraceBuilder::AddPath(const RawRequest& request, bool ids_are_single) {
       entry = FindOrAdd(high, id, previous);
       contradicts = contradicts || trace_.parent_[entry] != previous;
     }
-    path_.push_back(entry);
-    previous = entry;
+    path_[i++] = entry;
+    i = FollowRun(request.ids, i, ids_are_single);
+    previous = path_[i - 1];
   }
   if (contradicts && trace_.is_chained_) {
-    GiveUpChaining();
+    KVFERRY_RETURN_IF_ERROR(GiveUpChaining());
   }
   AddRequest(request);
-  if (memory_bytes() > memory_max_bytes_) {
-    return Status::Error(
-        StatusCode::kResourceExhausted,
-        "the trace needs more than " + FormatBytes(memory_max_bytes_) + ": " +
-            std::to_string(trace_.requests_.size()) + " requests and " +
-            std::to_string(trace_.parent_.size()) + " distinct blocks so far take " +
-            FormatBytes(memory_bytes()) + "; raise --memory or read less with --limit");
+  return memory_bytes() > memory_max_bytes_ ? MemoryError(memory_bytes()) : Status::Ok();
+}
+
+std::size_t TraceBuilder::FollowRun(std::span<const std::uint64_t> ids,
+                                    std::size_t begin,
+                                    bool ids_are_single) {
+  std::uint32_t entry = path_[begin - 1];
+  const std::uint32_t run_start = trace_.run_start_[entry];
+  const std::uint32_t scope_key = kNone - 1 - scope_;
+  const std::size_t count = std::min<std::size_t>(ids.size() - begin, entry_id_.size() - entry - 1);
+  std::size_t i = begin;
+  for (const std::size_t end = begin + count; i < end; ++i, ++entry) {
+    const std::uint32_t next = entry + 1;
+    if (entry_id_[next] != ids[i] || trace_.run_start_[next] != run_start ||
+        entry_high_[next] != (ids_are_single ? entry : scope_key)) {
+      break;
+    }
+    path_[i] = next;
   }
-  return Status::Ok();
+  return i;
+}
+
+Status TraceBuilder::MemoryError(std::uint64_t needed_bytes) const {
+  return Status::Error(StatusCode::kResourceExhausted,
+                       "the trace needs " + FormatBytes(needed_bytes) + " of at most " +
+                           FormatBytes(memory_max_bytes_) + ": " +
+                           std::to_string(trace_.requests_.size()) + " requests and " +
+                           std::to_string(trace_.parent_.size()) +
+                           " distinct blocks so far; raise --memory");
 }
 
 std::uint32_t TraceBuilder::FindOrAdd(std::uint32_t high, std::uint64_t id, std::uint32_t parent) {
@@ -140,7 +174,17 @@ void TraceBuilder::Grow() {
   table_ = std::move(grown);
 }
 
-void TraceBuilder::GiveUpChaining() {
+Status TraceBuilder::GiveUpChaining() {
+  std::uint64_t refs = 0;
+  for (const TraceRequest& request : trace_.requests_) {
+    refs += request.block_count;
+  }
+  // Chained requests may name far more blocks than there is memory for.
+  const std::uint64_t needed_bytes = memory_bytes() + refs * sizeof(std::uint32_t);
+  if (needed_bytes > memory_max_bytes_) {
+    return MemoryError(needed_bytes);
+  }
+  trace_.refs_.reserve(refs);
   std::vector<EntryIndex> path;
   for (TraceRequest& request : trace_.requests_) {
     path.resize(request.block_count);
@@ -151,6 +195,7 @@ void TraceBuilder::GiveUpChaining() {
     }
   }
   trace_.is_chained_ = false;
+  return Status::Ok();
 }
 
 void TraceBuilder::AddRequest(const RawRequest& request) {
@@ -161,7 +206,8 @@ void TraceBuilder::AddRequest(const RawRequest& request) {
   if (!request.session.empty()) {
     session_name_.assign(std::to_string(scope_)).append(1, ':').append(request.session);
     added.session =
-        sessions_.try_emplace(session_name_, static_cast<std::uint32_t>(sessions_.size())).first->second;
+        sessions_.try_emplace(session_name_, static_cast<std::uint32_t>(sessions_.size()))
+            .first->second;
   }
   if (trace_.is_chained_) {
     added.location = path_.empty() ? kNone : path_.back();
@@ -173,9 +219,12 @@ void TraceBuilder::AddRequest(const RawRequest& request) {
 }
 
 std::uint64_t TraceBuilder::memory_bytes() const {
-  return table_.size() * sizeof(table_[0]) +
-         entry_id_.size() * (sizeof(entry_id_[0]) + sizeof(entry_high_[0]) + 2 * sizeof(std::uint32_t)) +
-         trace_.refs_.size() * sizeof(std::uint32_t) + trace_.requests_.size() * sizeof(TraceRequest);
+  // A session's name, its number and what a hash map's node and bucket add.
+  constexpr std::uint64_t kSessionBytes = 96;
+  return trace_.memory_bytes() + table_.capacity() * sizeof(table_[0]) +
+         entry_id_.capacity() * sizeof(entry_id_[0]) +
+         entry_high_.capacity() * sizeof(entry_high_[0]) + path_.capacity() * sizeof(path_[0]) +
+         stream_starts_.capacity() * sizeof(stream_starts_[0]) + sessions_.size() * kSessionBytes;
 }
 
 Result<Trace> TraceBuilder::Finish(TraceOrigin origin,
@@ -184,7 +233,8 @@ Result<Trace> TraceBuilder::Finish(TraceOrigin origin,
   table_ = {};
   entry_id_ = {};
   entry_high_ = {};
-  sessions_.clear();
+  path_ = {};
+  sessions_ = {};
   if (merge_by_time && stream_starts_.size() > 1) {
     trace_.requests_ = MergeStreams();
   }
@@ -247,8 +297,7 @@ void TraceBuilder::Select(const TraceSelection& selection) {
   std::erase_if(trace_.requests_, [&](const TraceRequest& request) {
     const std::int64_t offset_ms = request.time_ms - origin_ms;
     // Unsorted times may lie before the first request's; without --from they stay.
-    return (selection.from_ms > 0 && offset_ms < selection.from_ms) ||
-           offset_ms >= selection.to_ms;
+    return (selection.from_ms > 0 && offset_ms < selection.from_ms) || offset_ms >= selection.to_ms;
   });
   if (trace_.requests_.size() > selection.requests_max) {
     trace_.requests_.resize(selection.requests_max);
@@ -302,7 +351,8 @@ void TraceBuilder::DropUnnamedBlocks() {
     }
   }
   for (std::uint32_t& entry : trace_.refs_) {
-    entry = renumbered[entry];  // References of dropped requests may become kNone; nobody reads them.
+    entry =
+        renumbered[entry];  // References of dropped requests may become kNone; nobody reads them.
   }
 }
 

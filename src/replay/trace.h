@@ -128,7 +128,7 @@ class TraceBuilder {
 
   // False from the first request on that gives a block another predecessor than an earlier one did.
   bool is_chained() const noexcept { return trace_.is_chained_; }
-  // Bytes held now.
+  // Bytes held now, vectors counted with the room that they have in reserve.
   std::uint64_t memory_bytes() const;
 
   // Merges the streams, selects, drops blocks that no request names any more. `merge_by_time` false
@@ -139,7 +139,10 @@ class TraceBuilder {
   std::uint32_t FindOrAdd(std::uint32_t high, std::uint64_t id, std::uint32_t parent);
   void Grow();
   Status AddPath(const RawRequest& request, bool ids_are_single);
-  void GiveUpChaining();
+  // Takes over what already known run of blocks continues path_[begin - 1]; the position behind it.
+  std::size_t FollowRun(std::span<const std::uint64_t> ids, std::size_t begin, bool ids_are_single);
+  Status GiveUpChaining();
+  Status MemoryError(std::uint64_t needed_bytes) const;
   void AddRequest(const RawRequest& request);
   std::vector<TraceRequest> MergeStreams() const;
   void Select(const TraceSelection& selection);
@@ -157,6 +160,7 @@ class TraceBuilder {
   std::string session_name_;
   std::uint64_t memory_max_bytes_;
   std::uint32_t scope_ = 0;
+  std::uint32_t scopes_max_ = 1;
 };
 
 }  // namespace kvferry::replay
