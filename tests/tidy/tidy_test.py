@@ -1,4 +1,4 @@
-"""Tests of tools/tidy/tidy.py: a clean tree passes, and a canary with one of each sin is told so."""
+"""Tests of tools/tidy/tidy.py: a clean tree passes, a canary with one of each sin is told of each."""
 
 import contextlib
 import io

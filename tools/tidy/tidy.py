@@ -184,7 +184,7 @@ def check_purpose(tree):
     for path, text in tree.texts.items():
         if path.endswith(CPP + (".py", ".sh")) or path in (".ci/run",):
             purpose = purpose_of(path, text)
-            if not re.match(r"[A-Za-z~`<].{10,}?[.:](\s|$)", purpose):
+            if not re.match(r"[A-Za-z0-9~`<].{10,}?[.:](\s|$)", purpose):
                 yield path, 1, "the first comment must be a sentence of purpose"
         if path.endswith((".h", ".cuh")) and "#pragma once" not in text:
             yield path, 1, "no #pragma once"
