@@ -247,7 +247,7 @@ def gap_plot(results, looks, distinct):
         axes.set_ylabel("gap closed")
         for level, name in ((0, "leaf-lru"), (100, "min")):
             axes.axhline(level, color=_STAND_IN["muted"], linewidth=1.2, linestyle=(0, (1, 2)))
-            axes.annotate(name, (0.012, level), xytext=(0, 4), color=_STAND_IN["muted"],
+            axes.annotate(name, (1, level), xytext=(6, 0), color=_STAND_IN["muted"], va="center",
                           xycoords=("axes fraction", "data"), textcoords="offset points")
         titles = {}
         for order, (policy, points) in enumerate(lines.items()):
@@ -267,6 +267,7 @@ def _bar_axes(shape, bars):
     axes.spines["bottom"].set_visible(False)
     axes.grid(False, axis="y")
     axes.invert_yaxis()
+    axes.tick_params(axis="y", pad=9)
     return figure, axes
 
 
