@@ -1,4 +1,4 @@
-"""Tests of tools/tidy/tidy.py: a clean tree passes, a canary with one of each sin is told of each."""
+"""Tests of tools/tidy/tidy.py: a clean tree passes, a canary with one of each sin is told all."""
 
 import contextlib
 import io

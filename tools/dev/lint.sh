@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # clang-tidy over compile units: those that changed against the upstream branch (or, without one,
-# in the last commit and since), or all of them. Needs a configured dev build.
+# in the last commit and since), or all of them; a changed header counts for the unit beside it.
+# Needs a configured dev build. A unit takes some ten seconds.
 set -euo pipefail
 
 usage() {
@@ -39,7 +40,11 @@ if ((is_all)); then
 elif ((${#files[@]} == 0)); then
   base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || true)
   if [[ -z $base || $base == $(git rev-parse HEAD) ]]; then
-    base=$(git rev-parse --verify -q 'HEAD~1' || git hash-object -t tree /dev/null)
+    base=$(git rev-parse --verify -q 'HEAD~1' || true)
+  fi
+  if [[ -z $base ]]; then
+    echo "lint: no earlier commit to compare with; --all lints everything"
+    exit 0
   fi
   mapfile -t changed < <({ git diff --name-only --diff-filter=d "$base"; \
     git ls-files --others --exclude-standard; } | sort -u)
@@ -47,14 +52,16 @@ elif ((${#files[@]} == 0)); then
     case "$file" in
       tests/install/*) ;;
       *.cc) files+=("$file") ;;
+      *.h) files+=("${file%.h}.cc") ;;
     esac
   done
+  mapfile -t files < <(printf '%s\n' "${files[@]}" | sort -u)
 fi
 
 # Only what the build compiles can be linted: a unit without a command would be parsed by guesswork.
 units=()
 for file in "${files[@]}"; do
-  if grep -qF "/$file\"" "$build/compile_commands.json"; then
+  if [[ -n $file ]] && grep -qF "/$file\"" "$build/compile_commands.json"; then
     units+=("$file")
   fi
 done
