@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "kvferry/policy.h"
 
 #include "base/assert.h"
+#include "replay/resident_set.h"
 #include "replay/trace.h"
 
 namespace kvferry::replay {
@@ -73,7 +73,7 @@ inline void CountLookup(const Trace& trace,
   result.hit_blocks += hits;
   result.hit_tokens += tokens;
   result.hit_tokens_full_blocks += tokens / block_tokens * block_tokens;
-  result.requests_with_hit += hits > 0 ? 1 : 0;
+  result.requests_with_hit += hits > 0 ? 1U : 0U;
 }
 
 // Adds a hit of a single block; the lookup is counted apart.
@@ -87,132 +87,68 @@ inline void CountBlockHit(const Trace& trace,
   result.hit_tokens_full_blocks += tokens == trace.origin().block_tokens ? tokens : 0;
 }
 
-// Counts what a request changed: residency is compared before and after it, so a block that goes
-// and comes back within one request has changed nothing.
-//
-// Thread-compatible.
-class ResidencyLedger {
- public:
-  explicit ResidencyLedger(std::uint32_t entries) : is_resident_(entries), changed_at_(entries) {}
-
-  bool is_resident(EntryIndex entry) const {
-    return is_resident_[static_cast<std::uint32_t>(entry)] != 0;
-  }
-  std::uint64_t resident_count() const { return resident_count_; }
-  std::uint64_t came_count() const { return came_count_; }  // Of the request at hand.
-  std::uint64_t left_count() const { return left_count_; }
-
-  void BeginRequest() {
-    ++request_;
-    came_count_ = 0;
-    left_count_ = 0;
-  }
-  void Insert(EntryIndex entry) {
-    const auto index = static_cast<std::uint32_t>(entry);
-    is_resident_[index] = 1;
-    ++resident_count_;
-    if (changed_at_[index] == request_) {
-      changed_at_[index] = 0;
-      --left_count_;
-    } else {
-      changed_at_[index] = request_;
-      ++came_count_;
-    }
-  }
-  void Remove(EntryIndex entry) {
-    const auto index = static_cast<std::uint32_t>(entry);
-    is_resident_[index] = 0;
-    --resident_count_;
-    if (changed_at_[index] == request_) {
-      changed_at_[index] = 0;
-      --came_count_;
-    } else {
-      changed_at_[index] = request_;
-      ++left_count_;
-    }
-  }
-
- private:
-  std::vector<std::uint8_t> is_resident_;
-  std::vector<std::uint32_t> changed_at_;
-  std::uint32_t request_ = 0;
-  std::uint64_t resident_count_ = 0;
-  std::uint64_t came_count_ = 0;
-  std::uint64_t left_count_ = 0;
-};
-
 // Policy is EvictionPolicy, or a final class of src/policy, whose calls then need no dispatch.
 template <class Policy>
 class CacheCell {
  public:
   CacheCell(const Trace& trace, const CellOptions& options, Policy& policy)
-      : trace_(trace), options_(options), policy_(policy), ledger_(trace.distinct_blocks()) {
+      : trace_(trace),
+        options_(options),
+        policy_(policy),
+        residents_(trace),
+        path_(trace.path_blocks_max()),
+        named_at_(trace.is_chained() ? 0 : trace.distinct_blocks()) {
     KVFERRY_CHECK(options.capacity_blocks > 0);
   }
 
   CellResult Run() {
     const auto start = std::chrono::steady_clock::now();
-    std::vector<EntryIndex> path(trace_.path_blocks_max());
     std::size_t index = 0;
     for (const TraceRequest& request : trace_.requests()) {
       is_counted_ = index >= options_.warmup_requests;
-      const std::span<EntryIndex> blocks(path.data(), request.block_count);
+      const std::span<EntryIndex> blocks(path_.data(), request.block_count);
       trace_.ReadPath(request, blocks);
-      Access access{.now = Instant(std::chrono::milliseconds(request.time_ms)),
-                    .request = index + 1,
-                    .session = request.session == kNoSession ? 0 : request.session + 1ULL};
+      const Access access{.now = Instant(std::chrono::milliseconds(request.time_ms)),
+                          .request = index + 1,
+                          .session = request.session == kNoSession ? 0 : request.session + 1ULL};
       if (options_.hit_rule == HitRule::kPrefix) {
         PlayRequest(request, access, blocks);
       } else {
         PlayReferences(request, access, blocks);
       }
       if (!options_.outputs.empty() && options_.outputs[index].block_count > 0) {
-        StoreOutput(options_.outputs[index], access, path);
+        StoreOutput(options_.outputs[index], access);
       }
       ReportProgress(options_, request);
       ++index;
     }
     result_.capacity_blocks = options_.capacity_blocks;
-    result_.resident_end = ledger_.resident_count();
-    KVFERRY_CHECK(came_total_ == left_total_ + ledger_.resident_count());
+    result_.resident_end = residents_.size();
     result_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result_;
   }
 
  private:
+  // What storing a path changed. Residency is compared before and after it, so a block that goes and
+  // comes back within one request has changed nothing.
+  struct Change {
+    std::uint64_t resident_count = 0;  // Positions behind the leading hits that are resident now.
+    std::uint64_t stayed_count = 0;    // Of these, positions that were resident before.
+    std::uint64_t left_count = 0;      // Blocks, of this path or not, resident before and not now.
+  };
+
   void PlayRequest(const TraceRequest& request,
                    const Access& access,
                    std::span<const EntryIndex> path) {
-    std::uint32_t hits = 0;
-    while (hits < path.size() && ledger_.is_resident(path[hits])) {
-      ++hits;
+    const auto hits = static_cast<std::uint32_t>(residents_.RunEnd(path, 0));
+    const Change change = StorePath(access, path, hits);
+    if (is_counted_) {
+      CountLookup(trace_, request, hits, result_);
+      result_.evictions += change.left_count;
+      result_.rejected += path.size() - hits - change.resident_count;
+      result_.resident_misses += change.stayed_count;
     }
-    std::uint64_t behind_count = 0;
-    for (std::size_t i = hits; i < path.size(); ++i) {
-      behind_count += ledger_.is_resident(path[i]) ? 1 : 0;
-    }
-    ledger_.BeginRequest();
-    Store(access, path, hits);
-    came_total_ += ledger_.came_count();
-    left_total_ += ledger_.left_count();
-    if (!is_counted_) {
-      return;
-    }
-    CountLookup(trace_, request, hits, result_);
-    result_.evictions += ledger_.left_count();
-    std::uint64_t resident_after_count = 0;
-    std::uint64_t stayed_count = 0;
-    if (behind_count > 0 || !trace_.is_chained()) {
-      for (std::size_t i = hits; i < path.size(); ++i) {
-        resident_after_count += ledger_.is_resident(path[i]) ? 1 : 0;
-      }
-      stayed_count = resident_after_count - std::min(resident_after_count, ledger_.came_count());
-    } else {
-      resident_after_count = ledger_.came_count();
-    }
-    result_.rejected += path.size() - hits - resident_after_count;
-    result_.resident_misses += stayed_count;
   }
 
   // The block rule: each reference is a request of one block.
@@ -220,58 +156,93 @@ class CacheCell {
                       const Access& access,
                       std::span<const EntryIndex> path) {
     std::uint32_t hits = 0;
-    for (std::uint32_t i = 0; i < path.size(); ++i) {
-      const bool is_hit = ledger_.is_resident(path[i]);
-      ledger_.BeginRequest();
-      Store(access, path.subspan(i, 1), is_hit ? 1 : 0);
-      came_total_ += ledger_.came_count();
-      left_total_ += ledger_.left_count();
-      if (!is_counted_) {
+    for (std::uint32_t position = 0; position < path.size(); ++position) {
+      const std::span<const EntryIndex> block = path.subspan(position, 1);
+      if (residents_.contains(block[0])) {
+        policy_.OnRequest(access, block, 1);
+        policy_.OnHit(block);
+        ++hits;
+        if (is_counted_) {
+          CountBlockHit(trace_, request, position, result_);
+        }
         continue;
       }
-      if (is_hit) {
-        ++hits;
-        CountBlockHit(trace_, request, i, result_);
-      } else {
-        result_.rejected += ledger_.is_resident(path[i]) ? 0 : 1;
+      const std::uint64_t before_count = residents_.size();
+      policy_.OnRequest(access, block, 0);
+      Insert(block[0], kNoEntry);
+      if (is_counted_) {
+        const std::uint64_t came_count = residents_.contains(block[0]) ? 1U : 0U;
+        result_.evictions += before_count + came_count - residents_.size();
+        result_.rejected += 1 - came_count;
       }
-      result_.evictions += ledger_.left_count();
     }
     if (is_counted_) {
       result_.lookups += path.size();
       result_.lookup_tokens += request.input_tokens;
-      result_.requests_with_hit += hits > 0 ? 1 : 0;
+      result_.requests_with_hit += hits > 0 ? 1U : 0U;
     }
   }
 
-  void Store(const Access& access,
-             std::span<const EntryIndex> path,
-             std::uint32_t leading_resident) {
+  // The blocks that the request's answer filled: stored when it ends, looked up by nobody. The
+  // policy sees them as a request of their own whose number is unknown, since they come whole.
+  void StoreOutput(const CellOptions::Output& output, Access access) {
+    const TraceRequest& successor = trace_.requests()[output.successor];
+    const std::span<EntryIndex> blocks(path_.data(), successor.block_count);
+    trace_.ReadPath(successor, blocks);
+    const std::span<const EntryIndex> stored = blocks.first(output.block_count);
+    access.request = 0;
+    const Change change =
+        StorePath(access, stored, static_cast<std::uint32_t>(residents_.RunEnd(stored, 0)));
+    result_.evictions += is_counted_ ? change.left_count : std::uint64_t{0};
+  }
+
+  Change StorePath(const Access& access,
+                   std::span<const EntryIndex> path,
+                   std::uint32_t leading_resident) {
+    const std::span<const EntryIndex> rest = path.subspan(leading_resident);
+    const std::uint64_t before_count = residents_.size();
+    // Rare: a resident behind an absent block, or a block that may come twice.
+    const bool is_plain = trace_.is_chained() && residents_.CountOf(rest) == 0;
+    if (!is_plain) {
+      NoteResidency(rest);
+    }
     policy_.OnRequest(access, path, leading_resident);
     if (policy_.touch_order() == TouchOrder::kTailFirst) {
-      for (std::size_t end = path.size(); end > 0;) {
-        std::size_t begin = end;
-        while (begin > 0 && ledger_.is_resident(path[begin - 1])) {
-          --begin;
-        }
-        if (begin < end) {
-          policy_.OnHit(path.subspan(begin, end - begin));
-          end = begin;
-          continue;
-        }
+      TouchTailFirst(path);
+    } else {
+      TouchHeadFirst(path, leading_resident);
+    }
+    Change change{.resident_count = residents_.CountOf(rest)};
+    const std::uint64_t came_count = is_plain ? change.resident_count : CountCame(rest);
+    change.stayed_count = change.resident_count - std::min(change.resident_count, came_count);
+    change.left_count = before_count + came_count - residents_.size();
+    return change;
+  }
+
+  void TouchTailFirst(std::span<const EntryIndex> path) {
+    for (std::size_t end = path.size(); end > 0;) {
+      if (!residents_.contains(path[end - 1])) {
         --end;
         Insert(path[end], end > 0 ? path[end - 1] : kNoEntry);
+        continue;
       }
-      return;
+      const std::size_t begin = residents_.RunBegin(path, end);
+      policy_.OnHit(path.subspan(begin, end - begin));
+      end = begin;
     }
+  }
+
+  // Nothing leaves before the first insertion, so the leading hits need no second look.
+  void TouchHeadFirst(std::span<const EntryIndex> path, std::size_t leading_resident) {
+    std::size_t end = leading_resident;
     for (std::size_t begin = 0; begin < path.size();) {
-      std::size_t end = begin;
-      while (end < path.size() && ledger_.is_resident(path[end])) {
-        ++end;
-      }
       if (begin < end) {
         policy_.OnHit(path.subspan(begin, end - begin));
         begin = end;
+        continue;
+      }
+      if (residents_.contains(path[begin])) {
+        end = residents_.RunEnd(path, begin);
         continue;
       }
       Insert(path[begin], begin > 0 ? path[begin - 1] : kNoEntry);
@@ -283,43 +254,52 @@ class CacheCell {
     if (!policy_.Admit(entry)) {
       return;
     }
-    if (ledger_.resident_count() >= options_.capacity_blocks) {
+    if (residents_.size() >= options_.capacity_blocks) {
       const EntryIndex victim = policy_.TakeVictim([](EntryIndex) { return false; });
       KVFERRY_CHECK(victim != kNoEntry);
-      KVFERRY_CHECK(ledger_.is_resident(victim));
-      ledger_.Remove(victim);
+      KVFERRY_CHECK(residents_.contains(victim));
+      residents_.Remove(victim);
       policy_.OnRemove(victim, RemoveReason::kEvicted);
     }
-    ledger_.Insert(entry);
+    residents_.Insert(entry);
     policy_.OnInsert(entry, parent);
   }
 
-  // The blocks that the request's answer filled: stored when it ends, looked up by nobody.
-  void StoreOutput(const CellOptions::Output& output,
-                   const Access& access,
-                   std::vector<EntryIndex>& path) {
-    const TraceRequest& successor = trace_.requests()[output.successor];
-    const std::span<EntryIndex> blocks(path.data(), successor.block_count);
-    trace_.ReadPath(successor, blocks);
-    const std::span<const EntryIndex> stored = blocks.first(output.block_count);
-    std::uint32_t leading = 0;
-    while (leading < stored.size() && ledger_.is_resident(stored[leading])) {
-      ++leading;
+  void NoteResidency(std::span<const EntryIndex> rest) {
+    was_resident_.clear();
+    for (const EntryIndex entry : rest) {
+      was_resident_.push_back(residents_.contains(entry) ? 1 : 0);
     }
-    ledger_.BeginRequest();
-    Store(access, stored, leading);
-    came_total_ += ledger_.came_count();
-    left_total_ += ledger_.left_count();
-    result_.evictions += is_counted_ ? ledger_.left_count() : 0;
+  }
+  // Blocks that are resident now and were not when NoteResidency was called, each once.
+  std::uint64_t CountCame(std::span<const EntryIndex> rest) {
+    ++store_;
+    std::uint64_t count = 0;
+    for (std::size_t position = 0; position < rest.size(); ++position) {
+      if (was_resident_[position] != 0 || !residents_.contains(rest[position])) {
+        continue;
+      }
+      if (!named_at_.empty()) {
+        std::uint64_t& named_at = named_at_[static_cast<std::uint32_t>(rest[position])];
+        if (named_at == store_) {
+          continue;
+        }
+        named_at = store_;
+      }
+      ++count;
+    }
+    return count;
   }
 
   const Trace& trace_;
   const CellOptions& options_;
   Policy& policy_;
-  ResidencyLedger ledger_;
+  ResidentSet residents_;
+  std::vector<EntryIndex> path_;            // Of the request at hand.
+  std::vector<std::uint8_t> was_resident_;  // By position behind the leading hits.
+  std::vector<std::uint64_t> named_at_;     // By entry, unchained only: the store that counted it.
+  std::uint64_t store_ = 0;
   CellResult result_;
-  std::uint64_t came_total_ = 0;
-  std::uint64_t left_total_ = 0;
   bool is_counted_ = true;
 };
 

@@ -1,0 +1,18 @@
+// What CLOCK promises.
+#include "policy/clock_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/policy/policy_harness.h"
+#include "tests/policy/reference_policies.h"
+
+namespace kvferry::policy {
+namespace {
+
+// Moving whole chains, groups or a hand must not change a single decision.
+TEST(ClockPolicyTest, EqualsItsNaiveReferenceOnRandomTraces) {
+  testing::ExpectEqualsReference<ClockPolicy, testing::NaiveClock>();
+}
+
+}  // namespace
+}  // namespace kvferry::policy

@@ -1,0 +1,18 @@
+// What LFU promises.
+#include "policy/lfu_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/policy/policy_harness.h"
+#include "tests/policy/reference_policies.h"
+
+namespace kvferry::policy {
+namespace {
+
+// Moving whole chains, groups or a hand must not change a single decision.
+TEST(LfuPolicyTest, EqualsItsNaiveReferenceOnRandomTraces) {
+  testing::ExpectEqualsReference<LfuPolicy, testing::NaiveLfu>();
+}
+
+}  // namespace
+}  // namespace kvferry::policy

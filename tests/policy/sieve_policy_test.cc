@@ -1,0 +1,18 @@
+// What SIEVE promises.
+#include "policy/sieve_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/policy/policy_harness.h"
+#include "tests/policy/reference_policies.h"
+
+namespace kvferry::policy {
+namespace {
+
+// Moving whole chains, groups or a hand must not change a single decision.
+TEST(SievePolicyTest, EqualsItsNaiveReferenceOnRandomTraces) {
+  testing::ExpectEqualsReference<SievePolicy, testing::NaiveSieve>();
+}
+
+}  // namespace
+}  // namespace kvferry::policy
