@@ -24,8 +24,8 @@ struct PageScript {
 Status CheckHtmlPossible(const PageScript& script);
 Status CheckHtmlPossible(const std::string& script_path);
 
-// Draws `json`, which `kvferry replay --json` prints, and puts the page at `output_path` whole or not
-// at all (WriteFileAtomically). Errors as of CheckHtmlPossible; kInternal with the script's own
+// Draws `json`, which `kvferry replay --json` prints, and puts the page at `output_path` whole or
+// not at all (WriteFileAtomically). Errors as of CheckHtmlPossible; kInternal with the script's own
 // words when it refuses the JSON or fails; kIoError when the page cannot be written.
 //
 // Thread-safe for different output paths.
