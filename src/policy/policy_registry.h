@@ -9,19 +9,35 @@
 
 #include "kvferry/policy.h"
 
+#include "policy/arc_policy.h"
 #include "policy/clock_policy.h"
 #include "policy/fifo_policy.h"
+#include "policy/gdsf_policy.h"
 #include "policy/leaf_lru_policy.h"
 #include "policy/lfu_policy.h"
+#include "policy/lirs_policy.h"
 #include "policy/lru_head_first_policy.h"
+#include "policy/s3_fifo_policy.h"
 #include "policy/sieve_policy.h"
+#include "policy/two_q_policy.h"
+#include "policy/w_tinylfu_policy.h"
 
 namespace kvferry::policy {
 
 // The one table: every policy's class, in the order of docs/policies.md. A class says its name as
 // `kName` and is made from PolicyOptions.
-using PolicyTypes =
-    std::tuple<LeafLruPolicy, LruHeadFirstPolicy, FifoPolicy, ClockPolicy, LfuPolicy, SievePolicy>;
+using PolicyTypes = std::tuple<LeafLruPolicy,
+                               LruHeadFirstPolicy,
+                               FifoPolicy,
+                               ClockPolicy,
+                               LfuPolicy,
+                               SievePolicy,
+                               TwoQPolicy,
+                               S3FifoPolicy,
+                               ArcPolicy,
+                               LirsPolicy,
+                               WTinyLfuPolicy,
+                               GdsfPolicy>;
 
 // Ok, or kInvalidArgument saying which option is out of range.
 Status ValidatePolicyOptions(const PolicyOptions& options);
