@@ -2,18 +2,53 @@
 #include "policy/policy_registry.h"
 
 #include <string>
+#include <utility>
+
+#include "policy/adaptive_policy.h"
+#include "policy/second_sight_policy.h"
 
 namespace kvferry {
 
-Result<std::unique_ptr<EvictionPolicy>> CreateEvictionPolicy(std::string_view name,
-                                                             const PolicyOptions& options) {
-  KVFERRY_RETURN_IF_ERROR(policy::ValidatePolicyOptions(options));
+namespace {
+
+// By a name of the table; null for any other.
+std::unique_ptr<EvictionPolicy> CreateFromTable(std::string_view name,
+                                                const PolicyOptions& options) {
   std::unique_ptr<EvictionPolicy> created;
   policy::ForEachPolicyType([&]<class Policy>(std::type_identity<Policy>) {
     if (name == Policy::kName) {
       created = std::make_unique<Policy>(options);
     }
   });
+  return created;
+}
+
+// Admission::kPrefix and a name of the table; null for any other.
+template <class Admission>
+std::unique_ptr<EvictionPolicy> CreateBehind(std::string_view name, const PolicyOptions& options) {
+  if (!name.starts_with(Admission::kPrefix)) {
+    return nullptr;
+  }
+  std::unique_ptr<EvictionPolicy> inner =
+      CreateFromTable(name.substr(Admission::kPrefix.size()), options);
+  if (inner == nullptr) {
+    return nullptr;
+  }
+  return std::make_unique<Admission>(std::move(inner), options);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EvictionPolicy>> CreateEvictionPolicy(std::string_view name,
+                                                             const PolicyOptions& options) {
+  KVFERRY_RETURN_IF_ERROR(policy::ValidatePolicyOptions(options));
+  std::unique_ptr<EvictionPolicy> created = CreateFromTable(name, options);
+  if (created == nullptr) {
+    created = CreateBehind<policy::SecondSightPolicy>(name, options);
+  }
+  if (created == nullptr) {
+    created = CreateBehind<policy::AdaptivePolicy>(name, options);
+  }
   if (created == nullptr) {
     return policy::UnknownPolicy(name);
   }
@@ -45,12 +80,17 @@ Status ValidatePolicyOptions(const PolicyOptions& options) {
 }
 
 Status UnknownPolicy(std::string_view name) {
-  std::string message = "'" + std::string(name) + "' is not a policy; known are";
+  std::string message;
+  message.append("'").append(name).append("' is not a policy; known are");
   std::string_view separator = " ";
   for (const std::string_view known : EvictionPolicyNames()) {
     message.append(separator).append(known);
     separator = ", ";
   }
+  message.append(", each also behind ")
+      .append(SecondSightPolicy::kPrefix)
+      .append(" or ")
+      .append(AdaptivePolicy::kPrefix);
   return Status::Error(StatusCode::kInvalidArgument, std::move(message));
 }
 
