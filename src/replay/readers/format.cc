@@ -60,6 +60,12 @@ std::string_view FormatOfLine(std::string_view line) {
   return {};
 }
 
+std::string_view WithoutMarkAndSpaces(std::string_view start) {
+  start.remove_prefix(start.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
+  start.remove_prefix(std::min(start.find_first_not_of(" \t\r\n"), start.size()));
+  return start;
+}
+
 bool IsAzureHeader(std::string_view line) {
   std::string lower;
   for (const char c : line.substr(0, kSeenBytes)) {
@@ -83,11 +89,15 @@ bool IsTar(std::string_view start) {
   return start.size() > kMagicOffset && start.substr(kMagicOffset).starts_with("ustar");
 }
 
+bool LooksLikeSession(std::string_view start, bool is_said) {
+  start = WithoutMarkAndSpaces(start);
+  return start.starts_with('{') &&
+         (is_said || (HasKey(start, "requests") &&
+                      (HasKey(start, "hash_id_scope") || HasKey(start, "block_size"))));
+}
+
 Result<std::string_view> RecognizeFormat(std::string_view start) {
-  if (start.starts_with(kByteOrderMark)) {
-    start.remove_prefix(kByteOrderMark.size());
-  }
-  start.remove_prefix(std::min(start.find_first_not_of(" \t\r\n"), start.size()));
+  start = WithoutMarkAndSpaces(start);
   if (start.empty()) {
     return Status::Error(StatusCode::kDataLoss, "is empty: no request in it");
   }

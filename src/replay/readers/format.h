@@ -15,6 +15,10 @@ inline constexpr std::size_t kFormatBytes = std::size_t{1} << 20;
 // was seen and which formats there are, when it is none of them.
 Result<std::string_view> RecognizeFormat(std::string_view start);
 
+// Whether a file of an archive is a session: by its keys, or, where the user says that the archive holds
+// sessions, by being JSON at all.
+bool LooksLikeSession(std::string_view start, bool is_said);
+
 // Whether the bytes begin a tar archive.
 bool IsTar(std::string_view start);
 // A look at this many bytes tells.

@@ -73,25 +73,51 @@ Status WalkValue(ondemand::value value, int depth) {
 }
 
 Status ReadIds(ondemand::value value, std::string_view field, std::vector<std::uint64_t>& ids) {
+  const IdsStatus status = ReadIdsOrProblem(value, field, ids);
+  return status.json.ok() ? status.problem : status.json;
+}
+
+IdsStatus ReadIdsOrProblem(ondemand::value value,
+                           std::string_view field,
+                           std::vector<std::uint64_t>& ids) {
   ondemand::json_type type{};
-  KVFERRY_RETURN_IF_JSON_ERROR(value.type().get(type));
+  IdsStatus status;
+  status.json = JsonStatus(value.type().get(type));
+  if (!status.json.ok()) {
+    return status;
+  }
   if (type != ondemand::json_type::array) {
-    return BadField(field, "is no list of integers");
+    status.problem = BadField(field, "is no list of integers");
+    status.json = WalkValue(value, 1);
+    return status;
   }
   ondemand::array array;
-  KVFERRY_RETURN_IF_JSON_ERROR(value.get_array().get(array));
+  status.json = JsonStatus(value.get_array().get(array));
+  if (!status.json.ok()) {
+    return status;
+  }
   std::size_t index = 0;
   for (auto element : array) {
     ondemand::value id;
-    KVFERRY_RETURN_IF_JSON_ERROR(std::move(element).get(id));
+    status.json = JsonStatus(std::move(element).get(id));
+    if (!status.json.ok()) {
+      return status;
+    }
     const IntegerOrReason parsed = ParseUnsigned(TokenOf(id));
+    if (!parsed.reason.empty() && status.problem.ok()) {
+      status.problem =
+          BadField(std::string(field) + "[" + std::to_string(index) + "]", parsed.reason);
+    }
     if (!parsed.reason.empty()) {
-      return BadField(std::string(field) + "[" + std::to_string(index) + "]", parsed.reason);
+      status.json = WalkValue(id, 1);
+      if (!status.json.ok()) {
+        return status;
+      }
     }
     ids.push_back(parsed.value);
     ++index;
   }
-  return Status::Ok();
+  return status;
 }
 
 Status CheckAtEnd(ondemand::document& document) {

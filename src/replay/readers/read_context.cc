@@ -63,7 +63,7 @@ Status ReadContext::Add(const RawRequest& request) {
   const Status added =
       kind_.ids_are_single ? builder_.AddUnchainedIds(request) : builder_.Add(request);
   if (added.code() == StatusCode::kResourceExhausted) {
-    return MemoryError();
+    return MemoryError(std::string(added.message()));
   }
   if (was_chained && !builder_.is_chained()) {
     first_unchained_ = requests_;
@@ -73,28 +73,32 @@ Status ReadContext::Add(const RawRequest& request) {
 
 Status ReadContext::HoldBytes(std::uint64_t bytes) {
   held_bytes_ += bytes;
-  if (builder_.memory_bytes() + held_bytes_ > options_.memory_max_bytes) {
-    return MemoryError();
-  }
-  return Status::Ok();
+  return CheckRoom(0);
 }
 
-Status ReadContext::MemoryError() const {
-  const std::uint64_t needed = builder_.memory_bytes() + held_bytes_;
-  const ReadProgress& progress = meter_.progress();
-  std::string text = "the decoded trace needs more than the memory limit of " +
-                     FormatBytes(options_.memory_max_bytes) + ": " + FormatBytes(needed) +
-                     " for its first " + std::to_string(requests_) + " requests";
-  if (progress.bytes_total > 0 && progress.bytes_read > 0) {
-    const double share =
-        static_cast<double>(progress.bytes_read) / static_cast<double>(progress.bytes_total);
-    const auto percent = static_cast<int>(share * 100);
-    text += ", with " + std::to_string(percent) + "% of the input read, so about " +
-            FormatBytes(static_cast<std::uint64_t>(static_cast<double>(needed) / share)) +
-            " for all of it";
+Status ReadContext::CheckRoom(std::uint64_t bytes) const {
+  const std::uint64_t needed_bytes = builder_.memory_bytes() + held_bytes_ + bytes;
+  if (needed_bytes <= options_.memory_max_bytes) {
+    return Status::Ok();
   }
-  return Status::Error(StatusCode::kResourceExhausted,
-                       text + "; raise --memory, or read less of one file by --limit or --to");
+  return MemoryError("the trace needs " + FormatBytes(needed_bytes) + " of at most " +
+                     FormatBytes(options_.memory_max_bytes) + " for its first " +
+                     std::to_string(requests_) + " requests; raise --memory");
+}
+
+Status ReadContext::MemoryError(const std::string& reason) const {
+  const ReadProgress& progress = meter_.progress();
+  std::string text = reason + ", or read less of one file by --limit or --to";
+  if (progress.bytes_total > 0 && progress.bytes_read > 0) {
+    const auto read = static_cast<double>(progress.bytes_read);
+    const double share = read / static_cast<double>(progress.bytes_total);
+    const auto held = static_cast<double>(builder_.memory_bytes() + held_bytes_);
+    constexpr double kPercent = 100;
+    text += " (" + std::to_string(static_cast<int>(share * kPercent)) +
+            "% of the input is read: all of it needs about " +
+            FormatBytes(static_cast<std::uint64_t>(held / share)) + ")";
+  }
+  return Status::Error(StatusCode::kResourceExhausted, text);
 }
 
 Status ReadContext::BadLine(std::string_view what, std::uint64_t number, const Status& why) {

@@ -54,6 +54,9 @@ class ReadContext {
   // Decoded bytes that a reader holds beside the builder; kResourceExhausted as for Add.
   Status HoldBytes(std::uint64_t bytes);
 
+  // Whether so many bytes more could be held for a while; kResourceExhausted if not.
+  Status CheckRoom(std::uint64_t bytes) const;
+
   // Ok, and counted, while bad lines may be skipped; else the error to stop with. `what` is "line"
   // or "request", with its number from 1.
   Status BadLine(std::string_view what, std::uint64_t number, const Status& why);
@@ -66,7 +69,8 @@ class ReadContext {
   Result<Trace> Finish();
 
  private:
-  Status MemoryError() const;
+  // The error with how far reading came, and what that lets expect for the whole input.
+  Status MemoryError(const std::string& reason) const;
   Status CheckFilesAgree() const;
 
   const ReadOptions& options_;
