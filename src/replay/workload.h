@@ -22,7 +22,7 @@ namespace kvferry::replay {
 //
 //   input of single calls, p50 and p99 1,469 and 7,436 tokens, output p50 and p99 13 and 252:
 //     Azure 2023 code trace (Patel et al., Splitwise, ISCA 2024);
-//   73 % of chats have several turns: ShareGPT as measured by Gao et al. (CachedAttention, ATC 2024);
+//   73 % of chats have several turns: ShareGPT (Gao et al., CachedAttention, ATC 2024);
 //   output of chats, p50 and p99 129 and 601: Azure 2023 conversation trace (Splitwise);
 //   gaps between a chat's turns, p50, p90 and p99 123, 474 and 1,458 s, and 43 turns at most:
 //     Mooncake conversation trace (Qin et al., FAST 2025);
@@ -51,8 +51,8 @@ struct WorkloadOptions {
 
 // The same trace on every machine for the same options. Only full blocks have ids. The origin's
 // name is "generated:chat-agents (seed N)", its sha256 that of the trace as WriteMooncake writes it.
-// kInvalidArgument, naming option, reason and remedy, for options out of range; kResourceExhausted as
-// TraceBuilder.
+// kInvalidArgument, naming option, reason and remedy, for options out of range; kResourceExhausted
+// as TraceBuilder.
 Result<Trace> GenerateWorkload(const WorkloadOptions& options);
 
 }  // namespace kvferry::replay
