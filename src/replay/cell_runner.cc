@@ -62,8 +62,9 @@ Result<CellResult> RunCell(const Trace& trace,
   try {
     Result<CellResult> result =
         cell.capacity_blocks == 0 ? Result<CellResult>(RunEmptyCell(trace, options))
-        : cell.policy == kMinName ? Result<CellResult>(RunMinCell(trace, OptionsOf(cell, options)))
-                                  : RunPolicyCell(trace, cell, options);
+        : cell.policy == kMinPolicyName
+            ? Result<CellResult>(RunMinCell(trace, OptionsOf(cell, options)))
+            : RunPolicyCell(trace, cell, options);
     if (result.has_value()) {
       result->policy = cell.policy;
       result->capacity_blocks = cell.capacity_blocks;
@@ -80,7 +81,7 @@ Result<CellResult> RunCell(const Trace& trace,
 }  // namespace
 
 Status CheckPolicyName(std::string_view name) {
-  if (name == kMinName) {
+  if (name == kMinPolicyName) {
     return Status::Ok();
   }
   return CreateEvictionPolicy(name, PolicyOptions{.entries_max = 1, .residents_max = 1}).status();
@@ -88,7 +89,7 @@ Status CheckPolicyName(std::string_view name) {
 
 std::vector<std::string_view> CellPolicyNames() {
   std::vector<std::string_view> names = EvictionPolicyNames();
-  names.push_back(kMinName);
+  names.push_back(kMinPolicyName);
   return names;
 }
 

@@ -15,9 +15,6 @@
 
 namespace kvferry::replay {
 
-// The name of the offline bound, which is no EvictionPolicy: it knows the future.
-inline constexpr std::string_view kMinName = "min";
-
 struct CellSpec {
   std::string policy;
   std::uint32_t capacity_blocks = 0;  // 0 is legal: nothing is ever stored.
