@@ -50,7 +50,8 @@ struct WorkloadOptions {
 };
 
 // The same trace on every machine for the same options. Only full blocks have ids. The origin's
-// name is "generated:chat-agents (seed N)", its sha256 that of the trace as WriteMooncake writes it.
+// name is "generated:chat-agents (seed N)", its sha256 that of the trace as WriteMooncake writes
+// it.
 // kInvalidArgument, naming option, reason and remedy, for options out of range; kResourceExhausted
 // as TraceBuilder.
 Result<Trace> GenerateWorkload(const WorkloadOptions& options);
