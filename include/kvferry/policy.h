@@ -18,7 +18,8 @@ namespace kvferry {
 // What is known of one request. Zero means unknown.
 struct Access {
   Instant now;                // The engine's clock, or the trace's time.
-  std::uint64_t request = 0;  // From 1. Calls with the same number are one request that grew.
+  // From 1, rising with each new request. Calls with the same number are one request that grew.
+  std::uint64_t request = 0;
   std::uint64_t session = 0;
   std::uint32_t tag = 0;  // Caller's category (system prompt, tool output, ...).
 };
@@ -50,14 +51,15 @@ class KVFERRY_EXPORT EvictionPolicy {
   virtual TouchOrder touch_order() const noexcept { return TouchOrder::kTailFirst; }
 
   // One request's blocks, root first, resident or not; the first `leading_resident` are hits.
-  // Announces only: touches come by OnHit.
+  // Announces only: touches come by OnHit. `path` stays as it is until the end of step 2.
   virtual void OnRequest(const Access& access,
                          std::span<const EntryIndex> path,
                          std::uint32_t leading_resident) = 0;
   // Resident blocks of the announced request, neighbours on its path, root first. The policy
   // touches them in its touch_order().
   virtual void OnHit(std::span<const EntryIndex> run) = 0;
-  // Whether an absent block may be stored now. False: it bypasses this tier.
+  // Whether an absent block may be stored now. False: it bypasses this tier, and its number stays
+  // the policy's until Forget() reports it.
   virtual bool Admit(EntryIndex entry) = 0;
   // `parent` is the block before it on the path, kNoEntry for a root.
   virtual void OnInsert(EntryIndex entry, EntryIndex parent) = 0;

@@ -20,8 +20,8 @@ namespace kvferry::policy {
 // Leaf rule: on chained blocks a parent is never older than its child, so children leave before
 // their parents and what is resident stays a tree. A request whose number is not above all
 // numbers so far is one that grew: its new blocks come root first, and each goes directly behind
-// its parent, as if the request had come whole at its first call. Where the parent is not resident,
-// the block goes to the front.
+// its parent, where it would lie had the request come whole. Where the parent is not resident, the
+// block goes to the front.
 //
 // Held blocks are passed over. The rule survives that when holders hold whole prefixes.
 //

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/policy/live_owner.h"
 #include "tests/policy/policy_harness.h"
 #include "tests/policy/reference_policies.h"
 
@@ -12,6 +13,11 @@ namespace {
 // Moving whole chains, groups or a hand must not change a single decision.
 TEST(FifoPolicyTest, EqualsItsNaiveReferenceOnRandomTraces) {
   testing::ExpectEqualsReference<FifoPolicy, testing::NaiveFifo>();
+}
+
+// A held block that is named, or a number that never comes back, would stop a live tier.
+TEST(FifoPolicyTest, PassesHeldBlocksAndGivesNumbersBack) {
+  testing::ExpectLiveUseIsSound<FifoPolicy>();
 }
 
 }  // namespace

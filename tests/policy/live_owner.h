@@ -103,6 +103,9 @@ class LiveOwner {
       never_stored_.insert(entry);
     }
     if (!policy_.Admit(entry)) {
+      // Refused, so the policy remembers it until it says otherwise.
+      never_stored_.erase(entry);
+      departed_.insert(entry);
       return;
     }
     while (residents_.size() >= capacity_) {

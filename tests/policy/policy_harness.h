@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
+#include <memory>
 #include <random>
 #include <set>
 #include <span>
@@ -24,8 +25,10 @@ using EntrySet = std::set<std::uint32_t>;
 
 // Requests over a random tree, as conversations that branch: each goes on from a random block that
 // exists, or from nothing. With `is_chained` false, requests of random ids from a small set, in which
-// a block has many predecessors and may come twice.
-inline replay::Trace MakeRandomTrace(std::uint64_t seed, bool is_chained) {
+// a block has many predecessors and may come twice. `requests` 0: a few dozen.
+inline replay::Trace MakeRandomTrace(std::uint64_t seed,
+                                     bool is_chained,
+                                     std::size_t requests = 0) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::size_t bound) {
     return static_cast<std::size_t>(random() % bound);
@@ -34,7 +37,7 @@ inline replay::Trace MakeRandomTrace(std::uint64_t seed, bool is_chained) {
   builder.BeginStream(0);
   std::vector<std::vector<std::uint64_t>> paths = {{}};
   std::uint64_t new_id = 1;
-  const std::size_t requests = 10 + below(50);
+  requests = requests == 0 ? 10 + below(50) : requests;
   const std::size_t alphabet = 4 + below(24);
   for (std::size_t request = 0; request < requests; ++request) {
     std::vector<std::uint64_t> ids;
@@ -111,6 +114,36 @@ class RecordingPolicy final : public EvictionPolicy {
   EvictionPolicy& policy_;
   EntrySet residents_;
   std::vector<EntrySet> residents_before_;
+};
+
+// An admission in front of an inner policy, as one class that is made from PolicyOptions.
+template <class Admission, class Inner>
+class Behind final : public EvictionPolicy {
+ public:
+  explicit Behind(const PolicyOptions& options)
+      : admission_(std::make_unique<Inner>(options), options) {}
+
+  TouchOrder touch_order() const noexcept override { return admission_.touch_order(); }
+  void OnRequest(const Access& access,
+                 std::span<const EntryIndex> path,
+                 std::uint32_t leading_resident) override {
+    admission_.OnRequest(access, path, leading_resident);
+  }
+  void OnHit(std::span<const EntryIndex> run) override { admission_.OnHit(run); }
+  bool Admit(EntryIndex entry) override { return admission_.Admit(entry); }
+  void OnInsert(EntryIndex entry, EntryIndex parent) override {
+    admission_.OnInsert(entry, parent);
+  }
+  EntryIndex TakeVictim(FunctionRef<bool(EntryIndex)> is_held) override {
+    return admission_.TakeVictim(is_held);
+  }
+  void OnRemove(EntryIndex entry, RemoveReason reason) override {
+    admission_.OnRemove(entry, reason);
+  }
+  std::size_t Forget(std::span<EntryIndex> freed) override { return admission_.Forget(freed); }
+
+ private:
+  Admission admission_;
 };
 
 inline void ExpectSameCounts(const replay::CellResult& actual, const replay::CellResult& expected) {

@@ -149,4 +149,134 @@ class NaiveSieve final : public NaivePolicy {
   bool has_hand_ = false;
 };
 
+// A queue of what was seen; a block that is not in it is refused and enters it.
+template <class Inner>
+class NaiveSecondSight final : public EvictionPolicy {
+ public:
+  explicit NaiveSecondSight(const PolicyOptions& options)
+      : inner_(options), seen_max_(std::size_t{4} * options.residents_max) {}
+  TouchOrder touch_order() const noexcept override { return inner_.touch_order(); }
+  void OnRequest(const Access& /*access*/,
+                 std::span<const EntryIndex> /*path*/,
+                 std::uint32_t /*leading_resident*/) override {}
+  void OnHit(std::span<const EntryIndex> run) override { inner_.OnHit(run); }
+  bool Admit(EntryIndex entry) override {
+    if (std::count(seen_.begin(), seen_.end(), entry) > 0) {
+      return true;
+    }
+    See(entry);
+    return false;
+  }
+  void OnInsert(EntryIndex entry, EntryIndex parent) override {
+    std::erase(seen_, entry);
+    inner_.OnInsert(entry, parent);
+  }
+  EntryIndex TakeVictim(FunctionRef<bool(EntryIndex)> is_held) override {
+    return inner_.TakeVictim(is_held);
+  }
+  void OnRemove(EntryIndex entry, RemoveReason reason) override {
+    inner_.OnRemove(entry, reason);
+    See(entry);
+  }
+  std::size_t Forget(std::span<EntryIndex> /*freed*/) override { return 0; }
+
+ private:
+  void See(EntryIndex entry) {
+    seen_.push_back(entry);
+    if (seen_.size() > seen_max_) {
+      seen_.pop_front();
+    }
+  }
+
+  Inner inner_;
+  std::deque<EntryIndex> seen_;
+  std::size_t seen_max_;
+};
+
+// Two imagined caches and their clocks of insertions; what is not resident and not in the queue of
+// the seen is unknown to both.
+template <class Inner>
+class NaiveAdaptive final : public EvictionPolicy {
+ public:
+  explicit NaiveAdaptive(const PolicyOptions& options)
+      : inner_(options),
+        capacity_(options.residents_max),
+        window_(std::max<std::uint64_t>(1024, std::uint64_t{2} * options.residents_max)) {}
+  TouchOrder touch_order() const noexcept override { return inner_.touch_order(); }
+  void OnRequest(const Access& /*access*/,
+                 std::span<const EntryIndex> /*path*/,
+                 std::uint32_t /*leading_resident*/) override {
+    is_strict_ = is_on_;
+  }
+  void OnHit(std::span<const EntryIndex> run) override {
+    for (std::size_t i = run.size(); i-- > 0;) {
+      Judge(run[i], true);
+    }
+    inner_.OnHit(run);
+  }
+  bool Admit(EntryIndex entry) override {
+    const bool is_seen = std::count(seen_.begin(), seen_.end(), entry) > 0;
+    Judge(entry, is_seen);
+    if (is_seen || !is_strict_) {
+      return true;
+    }
+    See(entry);
+    return false;
+  }
+  void OnInsert(EntryIndex entry, EntryIndex parent) override {
+    std::erase(seen_, entry);
+    inner_.OnInsert(entry, parent);
+  }
+  EntryIndex TakeVictim(FunctionRef<bool(EntryIndex)> is_held) override {
+    return inner_.TakeVictim(is_held);
+  }
+  void OnRemove(EntryIndex entry, RemoveReason reason) override {
+    inner_.OnRemove(entry, reason);
+    See(entry);
+  }
+  std::size_t Forget(std::span<EntryIndex> /*freed*/) override { return 0; }
+
+ private:
+  struct Sight {
+    std::uint64_t plain_until = 0;  // The clock at which the imagined cache drops it.
+    std::uint64_t second_until = 0;
+    bool is_in_second = false;
+  };
+
+  void Judge(EntryIndex entry, bool is_known) {
+    Sight& sight = sights_[entry];
+    const bool plain_has = is_known && plain_clock_ < sight.plain_until;
+    const bool second_has = is_known && sight.is_in_second && second_clock_ < sight.second_until;
+    plain_clock_ += plain_has ? 0U : 1U;
+    second_clock_ += is_known && !second_has ? 1U : 0U;
+    sight = {plain_clock_ + capacity_, second_clock_ + capacity_, is_known};
+    gain_ += static_cast<double>(second_has) - static_cast<double>(plain_has);
+    if (++refs_ % window_ == 0) {
+      older_gain_ = static_cast<double>(static_cast<std::int64_t>(older_gain_) / 2) + gain_;
+      gain_ = 0;
+      const auto margin = static_cast<double>(window_ / 64);
+      is_on_ = older_gain_ > margin || (is_on_ && older_gain_ >= -margin);
+    }
+  }
+  void See(EntryIndex entry) {
+    seen_.push_back(entry);
+    if (seen_.size() > 4 * capacity_) {
+      seen_.pop_front();
+    }
+  }
+
+  Inner inner_;
+  std::uint64_t capacity_;
+  std::uint64_t window_;
+  std::deque<EntryIndex> seen_;
+  std::map<EntryIndex, Sight> sights_;
+  std::uint64_t plain_clock_ = 0;
+  std::uint64_t second_clock_ = 0;
+  std::uint64_t refs_ = 0;
+  double gain_ = 0;
+  double older_gain_ = 0;
+  bool is_on_ = false;
+  bool is_strict_ = false;
+};
+
 }  // namespace kvferry::testing
