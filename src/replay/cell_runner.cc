@@ -84,7 +84,13 @@ Status CheckPolicyName(std::string_view name) {
   if (name == kMinPolicyName) {
     return Status::Ok();
   }
-  return CreateEvictionPolicy(name, PolicyOptions{.entries_max = 1, .residents_max = 1}).status();
+  const Status status =
+      CreateEvictionPolicy(name, PolicyOptions{.entries_max = 1, .residents_max = 1}).status();
+  if (status.ok()) {
+    return status;
+  }
+  return Status::Error(status.code(),
+                       std::string(status.message()) + "; and min, the offline bound");
 }
 
 std::vector<std::string_view> CellPolicyNames() {
