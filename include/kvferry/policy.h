@@ -24,7 +24,8 @@ struct Access {
   std::uint32_t tag = 0;  // Caller's category (system prompt, tool output, ...).
 };
 
-enum class RemoveReason : std::uint8_t { kEvicted, kErased, kFailed };  // Only kEvicted may be remembered.
+// Only what was evicted may be remembered.
+enum class RemoveReason : std::uint8_t { kEvicted, kErased, kFailed };
 
 // In which order one request's blocks are touched and stored. A property of the policy: the owner
 // walks the path that way, so that evictions fall between the same two touches everywhere.
@@ -77,12 +78,14 @@ class KVFERRY_EXPORT EvictionPolicy {
 struct PolicyOptions {
   std::uint32_t entries_max = 0;     // Entry numbers lie below this.
   std::uint32_t residents_max = 0;   // Capacity of the tier in blocks, at least 1.
-  std::uint32_t remembered_max = 0;  // Departed entries remembered at most; 0: the policy's own multiple.
+  // Departed entries remembered at most; 0: the policy's own multiple.
+  std::uint32_t remembered_max = 0;
   std::uint64_t seed = 1;
   bool reports_forgotten = false;  // The owner reuses numbers and will call Forget().
 };
 
-// Policies by name: "leaf-lru", "arc", "second-sight:lfu", "adaptive:leaf-lru", ... (docs/policies.md).
+// Policies by name: "leaf-lru", "arc", "second-sight:lfu", "adaptive:leaf-lru", ...
+// (docs/policies.md).
 // kInvalidArgument with the list of names for an unknown one or options out of range.
 KVFERRY_EXPORT Result<std::unique_ptr<EvictionPolicy>> CreateEvictionPolicy(
     std::string_view name, const PolicyOptions& options);

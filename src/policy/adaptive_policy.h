@@ -1,4 +1,4 @@
-// AdaptivePolicy: second-sight admission in front of any policy, switched on while churn makes it pay.
+// AdaptivePolicy: second-sight admission in front of any policy, while churn makes it pay.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 
 namespace kvferry::policy {
 
-// Second sight gains hits where blocks that are never used again push out those that are, and loses
-// each block's first return where they do not. Which it is shows in two clocks of insertions: one
-// that counts what a cache without admission would have stored, one what a cache behind second sight
-// would have. A cache of C blocks keeps a block for about C ticks of its clock, so with the two
-// readings at its last touch every reference says whether either cache would have had the block,
-// whichever way admission stands.
+// Second sight gains hits where blocks that are never used again push out those that are, and
+// loses each block's first return where they do not. Which it is shows in two clocks of
+// insertions: one that counts what a cache without admission would have stored, one what a cache
+// behind second sight would have. A cache of C blocks keeps a block for about C ticks of its
+// clock, so with the two readings at its last touch every reference says whether either cache
+// would have had the block, whichever way admission stands.
 //
 // After each window of references (twice the residents, at least 1,024) the difference of the two
 // hit counts, with half of what the windows before gave, decides: above 1/64 of the window second

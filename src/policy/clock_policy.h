@@ -14,10 +14,10 @@
 
 namespace kvferry::policy {
 
-// One bit a block, clear at insertion and set by a hit; a hand goes round from the oldest on, clears
-// set bits and takes the first block whose bit is clear (Corbató, "A paging experiment with the
-// Multics system", MIT Project MAC, 1968). New blocks come just behind the hand, as the last that it
-// will reach. The same as FIFO whose head is put back once for a hit.
+// One bit a block, clear at insertion and set by a hit; a hand goes round from the oldest on,
+// clears set bits and takes the first block whose bit is clear (Corbató, "A paging experiment with
+// the Multics system", MIT Project MAC, 1968). New blocks come just behind the hand, as the last
+// that it will reach. The same as FIFO whose head is put back once for a hit.
 //
 // The hand passes held blocks and leaves their bits alone. Nine bytes an entry. Thread-compatible.
 class ClockPolicy final : public EvictionPolicy {

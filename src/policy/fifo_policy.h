@@ -13,9 +13,9 @@
 
 namespace kvferry::policy {
 
-// Blocks leave in the order of their insertion, hits change nothing (Belady, "A study of replacement
-// algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966). A request's blocks
-// are inserted from the first to the last.
+// Blocks leave in the order of their insertion, hits change nothing (Belady, "A study of
+// replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966). A
+// request's blocks are inserted from the first to the last.
 //
 // Eight bytes an entry. Thread-compatible.
 class FifoPolicy final : public EvictionPolicy {

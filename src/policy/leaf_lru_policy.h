@@ -14,8 +14,9 @@
 namespace kvferry::policy {
 
 // LRU over whole paths, as prefix caches of LLM servers do it (Zheng et al., "SGLang: Efficient
-// Execution of Structured Language Model Programs", NeurIPS 2024, section 3). A request touches its
-// blocks from the last to the first, so the root is the most recent; the victim is the least recent.
+// Execution of Structured Language Model Programs", NeurIPS 2024, section 3). A request touches
+// its blocks from the last to the first, so the root is the most recent; the victim is the least
+// recent.
 //
 // Leaf rule: on chained blocks a parent is never older than its child, so children leave before
 // their parents and what is resident stays a tree. A request whose number is not above all

@@ -1,4 +1,4 @@
-// From a policy's name to an instance, also with its concrete type for callers that want no dispatch.
+// From a policy's name to an instance, as its own class for callers that want no dispatch.
 #pragma once
 
 #include <algorithm>

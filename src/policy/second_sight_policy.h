@@ -15,13 +15,13 @@
 
 namespace kvferry::policy {
 
-// Most blocks are never asked for again, so the first sight of one earns it no place: it is refused
-// and its number remembered; a block that is remembered is admitted (Johnson, Shasha, "2Q: a low
-// overhead high performance buffer management replacement algorithm", VLDB 1994, names the idea; the
-// cache-on-second-hit rule of content delivery networks is the same: Maggs, Sitaraman, "Algorithmic
-// nuggets in content delivery", SIGCOMM CCR 45(3), 2015). The memory is a FIFO of
-// PolicyOptions::remembered_max numbers, four times the residents by default. What is evicted enters
-// it too, as seen; what is erased or failed does not.
+// Most blocks are never asked for again, so the first sight of one earns it no place: it is
+// refused and its number remembered; a block that is remembered is admitted (Johnson, Shasha, "2Q:
+// a low overhead high performance buffer management replacement algorithm", VLDB 1994, names the
+// idea; the cache-on-second-hit rule of content delivery networks is the same: Maggs, Sitaraman,
+// "Algorithmic nuggets in content delivery", SIGCOMM CCR 45(3), 2015). The memory is a FIFO of
+// PolicyOptions::remembered_max numbers, four times the residents by default. What is evicted
+// enters it too, as seen; what is erased or failed does not.
 //
 // Everything else is the inner policy's: order, victims, its own admission, which is asked second.
 //

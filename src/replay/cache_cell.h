@@ -43,8 +43,8 @@ struct CellOptions {
   std::uint32_t capacity_blocks = 0;
   HitRule hit_rule = HitRule::kPrefix;
   std::size_t warmup_requests = 0;  // The first so many are not counted.
-  // By request: blocks of its successor's path that exist when it ends (input and output). Empty: no
-  // outputs are stored. A zero stores nothing.
+  // By request: blocks of its successor's path that exist when it ends (input and output). Empty:
+  // no outputs are stored. A zero stores nothing.
   struct Output {
     std::uint32_t successor = 0;
     std::uint32_t block_count = 0;
@@ -130,8 +130,8 @@ class CacheCell {
   }
 
  private:
-  // What storing a path changed. Residency is compared before and after it, so a block that goes and
-  // comes back within one request has changed nothing.
+  // What storing a path changed. Residency is compared before and after it, so a block that goes
+  // and comes back within one request has changed nothing.
   struct Change {
     std::uint64_t resident_count = 0;  // Positions behind the leading hits that are resident now.
     std::uint64_t stayed_count = 0;    // Of these, positions that were resident before.

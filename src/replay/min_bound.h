@@ -11,11 +11,12 @@ namespace kvferry::replay {
 
 inline constexpr std::string_view kMinPolicyName = "min";
 
-// Where a cell keeps four bytes a reference (block rule, unchained traces), it takes at most so many.
+// Where a cell keeps four bytes a reference (block rule, unchained traces), it takes at most so
+// many.
 inline constexpr std::uint64_t kMinReferencesMax = 0xfffffffe;
 
-// The offline bound (Belady, "A study of replacement algorithms for a virtual-storage computer", IBM
-// Systems Journal 5(2), 1966), counted like any other cell:
+// The offline bound (Belady, "A study of replacement algorithms for a virtual-storage computer",
+// IBM Systems Journal 5(2), 1966), counted like any other cell:
 //
 // - Prefix rule, chained trace: after each request the cache keeps, of what it held and what the
 //   request named, the blocks whose next use is nearest; a block may bypass it. Equal next uses are
@@ -24,8 +25,8 @@ inline constexpr std::uint64_t kMinReferencesMax = 0xfffffffe;
 //   closed under prefixes, so no policy has more block hits.
 // - Prefix rule, unchained trace: the same rule block by block. A kept block may then lie behind an
 //   absent one where it is no hit, so this is a strong policy and not a bound.
-// - Block rule: every miss is stored and the block whose next use is farthest leaves for it; nothing
-//   bypasses, as in classic cache simulation.
+// - Block rule: every miss is stored and the block whose next use is farthest leaves for it;
+//   nothing bypasses, as in classic cache simulation.
 //
 // Outputs (CellOptions::outputs) are stored when their request ends, under the same rules.
 //

@@ -1,0 +1,37 @@
+// BenchReport: the results of one benchmark as a table for people or one JSON object.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvferry::bench {
+
+// One measured case and what it is measured against in the same run.
+struct BenchResult {
+  std::string name;
+  double value = 0;
+  std::string unit;
+  std::string bound;  // Empty: nothing to compare with.
+  double bound_value = 0;
+  std::uint64_t checksum = 0;  // Of the work done, so that it cannot be optimised away or rot.
+};
+
+// Columns: case, value, bound, ratio, checksum.
+void PrintTable(std::ostream& out, const std::vector<BenchResult>& results);
+
+// {"bench", "machine": {"cpu", "cores", "kernel"}, "results": [{"case", "value", "unit", "bound",
+// "bound_value", "ratio", "checksum"}]}
+void PrintJson(std::ostream& out, std::string_view bench, const std::vector<BenchResult>& results);
+
+// "AMD EPYC, 2 cores, Linux 6.1.0".
+std::string DescribeMachine();
+
+// The calling thread's processor time, which a busy machine stretches less than wall time.
+double ThreadSeconds();
+
+double Median(std::vector<double> values);
+
+}  // namespace kvferry::bench
