@@ -222,6 +222,11 @@ class ReportPageTest(unittest.TestCase):
         for name in headings:
             self.assertIn(f'<dt id="d-{name}">', self.good.decode())
 
+    def test_is_titled_by_file_names_without_folders(self):
+        report = sample()
+        report["trace"] = "/home/someone/a.jsonl + sessions/"
+        self.assertIn("<title>a.jsonl + sessions · kvferry", draw(report).decode())
+
     def test_shows_the_exact_counts(self):
         words = self.words(sample())
         for value in ("12,031", "144,793,823", "182,790", "138,646", "80,463"):

@@ -274,7 +274,8 @@ def origin_section(report):
             ["hit rule", report.get("hit_rule")], ["seed", report.get("seed")],
             ["skipped lines", report.get("skipped_lines")], ["kvferry", report.get("version")]]
     rows += [[f"option {key}", value if isinstance(value, str) else json.dumps(value)]
-             for key, value in list(text.section(report, "options").items())[:LIST_MAX]]
+             for key, value in list(text.section(report, "options").items())[:LIST_MAX]
+             if key not in ("trace", "hit-rule", "seed")]  # They stand above.
     cells = [[text.escaped(name, 60), f'<td class="text"><code><bdi>{text.escaped(value, 2000)}</bdi>'
               "</code></td>"] for name, value in rows if value is not None]
     items = "".join(f"<li>{text.escaped(note, 1000)}</li>" for note in notes[:LIST_MAX])
@@ -299,7 +300,9 @@ def definitions_section(report):
 def page(raw, plots):
     report, policies = read_report(raw)
     style = pathlib.Path(__file__).with_name("report_page.css").read_text(encoding="utf-8")
-    name = text.escaped(report.get("trace") or "trace")
+    # Folders are of no interest to who gets the page; the table of origins has them.
+    name = text.escaped(" + ".join(part.rstrip("/").rsplit("/", 1)[-1] for part in
+                                   str(report.get("trace") or "trace").split(" + ")))
     html = "".join((
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n',

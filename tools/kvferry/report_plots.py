@@ -262,7 +262,7 @@ def gap_plot(results, looks, distinct):
 
 
 def _bar_axes(shape, bars):
-    figure, axes = _axes(shape, 0.42 * bars + 0.5, (1.0, 0.1, 0.4, 0.1))
+    figure, axes = _axes(shape, 0.42 * bars + 0.5, (1.1, 0.1, 0.4, 0.1))
     axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_visible(False)
     axes.grid(False, axis="y")

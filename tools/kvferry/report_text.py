@@ -51,7 +51,7 @@ def count(value):
     if value is None:
         return "–"
     if isinstance(value, float) and not value.is_integer():
-        return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
+        return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.4g}"
     return f"{int(value):,}"
 
 
