@@ -84,7 +84,8 @@ class HelpTest(CommandTest):
         # Read from both sides: an option without a word in the guide, a word without its option.
         with open(os.path.join(DOCS, "replay.md"), encoding="utf-8") as file:
             guide = file.read()
-        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", kvferry("replay", "--help").stdout.decode()))
+        words = kvferry("replay", "--help").stdout.decode()
+        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", words))
         table = set(re.findall(r"^\|[^|]*`(--[a-z][a-z-]+)", guide, re.M))
         self.assertEqual(options - {"--help"} - table, set(), "not in the table of docs/replay.md")
         self.assertEqual(table - options, set(), "in docs/replay.md and no option")
@@ -152,7 +153,7 @@ class UsageTest(CommandTest):
                            "--bytes-per-token", "10"), "--model", "--bytes-per-token")
 
     def test_block_size_that_cannot_be_told(self):
-        # One id for five tokens fits blocks of 4 tokens, rounded down, and of 8 and more, rounded up.
+        # One id for five tokens: blocks of 4 tokens, rounded down, or of 8 and more, rounded up.
         several = self.write("several.jsonl", '{"timestamp": 0, "input_length": 5, '
                              '"output_length": 1, "hash_ids": [1]}\n')
         self.assert_usage(("replay", "--trace", several), "--block-tokens")
@@ -241,7 +242,8 @@ class ReplayTest(CommandTest):
         self.assertEqual({key: report["infinite"][key] for key in
                           ("hit_blocks", "hit_tokens", "requests_with_hit")},
                          {"hit_blocks": 4, "hit_tokens": 64, "requests_with_hit": 2})
-        self.assertEqual(report["blocks_by_refs"], {"1": 3, "2": 0, "3-9": 2, "10-99": 0, "100+": 0})
+        self.assertEqual(report["blocks_by_refs"],
+                         {"1": 3, "2": 0, "3-9": 2, "10-99": 0, "100+": 0})
         cells = {(r["policy"], r["capacity_blocks"]): r for r in report["results"]}
         self.assertEqual(set(cells), {("leaf-lru", 5), ("leaf-lru", 3), ("min", 5), ("min", 3)})
         for cell in cells.values():
@@ -264,7 +266,8 @@ class ReplayTest(CommandTest):
                 walk(prefix, value[0])
         walk("", report)
         # Percentiles and the like stand in the text.
-        flat = {key for key in flat if not re.fullmatch(r"(p\d+|max|mean|\d.*)", key.split(".")[-1])}
+        flat = {key for key in flat
+                if not re.fullmatch(r"(p\d+|max|mean|\d.*)", key.split(".")[-1])}
         documented = {key for cell in re.findall(r"^\| ((?:`[^`|]+`(?:, )?)+) \|", schema, re.M)
                       for key in re.findall(r"`([^`]+)`", cell)}
         self.assertGreater(len(documented), 50)

@@ -1,5 +1,5 @@
-// The HTML page from C++: which interpreter runs, and what each failure says. What the page holds is
-// tested in tests/tools/report_page_test.py.
+// The HTML page from C++: which interpreter runs, and what each failure says. What the page holds
+// is tested in tests/tools/report_page_test.py.
 #include "replay/html_page.h"
 
 #include <sys/stat.h>

@@ -104,9 +104,10 @@ def legend(looks, policies):
         look = looks[policy]
         dash = {True: ' stroke-dasharray="5 3"'}.get(
             look.is_bound, "" if look.dashes == "solid" else ' stroke-dasharray="2 2"')
-        dot = "" if look.marker is None else f'<circle cx="15" cy="6" r="3.2" fill="var(--{look.colour})"/>'
-        items.append(f'<li><svg viewBox="0 0 30 12" aria-hidden="true"><path d="M1 6h28" fill="none" '
-                     f'stroke="var(--{look.colour})" stroke-width="{look.width}"{dash}/>{dot}</svg>'
+        colour = f"var(--{look.colour})"
+        dot = f'<circle cx="15" cy="6" r="3.2" fill="{colour}"/>' if look.marker else ""
+        items.append('<li><svg viewBox="0 0 30 12" aria-hidden="true"><path d="M1 6h28" '
+                     f'fill="none" stroke="{colour}" stroke-width="{look.width}"{dash}/>{dot}</svg>'
                      f"{text.escaped(policy, 60)}</li>")
     return f'<ul class="legend">{"".join(items)}</ul>'
 
@@ -126,7 +127,8 @@ def capacity_heading(result):
     details = [text.short_percent(text.number(result, "capacity_share"))]
     if text.number(result, "capacity_bytes") is not None:
         details.append(text.size(text.number(result, "capacity_bytes")))
-    return f'{text.count(text.number(result, "capacity_blocks"))}<small>{" · ".join(details)}</small>'
+    blocks = text.count(text.number(result, "capacity_blocks"))
+    return f'{blocks}<small>{" · ".join(details)}</small>'
 
 
 def ratio_table(results, policies, key, infinite_ratio=None):
@@ -161,8 +163,9 @@ DETAIL_COLUMNS = (
 def details_table(results):
     columns = [(key, show) for key, show in DETAIL_COLUMNS
                if any(text.number(r, key) is not None for r in results)]
-    rows = [[f'{text.escaped(r["policy"], 60)}<small>{text.count(text.number(r, "capacity_blocks"))}'
-             "</small>"] + [show(text.number(r, key)) for key, show in columns]
+    rows = [[text.escaped(r["policy"], 60)
+             + f'<small>{text.count(text.number(r, "capacity_blocks"))}</small>']
+            + [show(text.number(r, key)) for key, show in columns]
             for r in results[:TABLE_ROWS_MAX]]
     remark = "" if len(results) <= TABLE_ROWS_MAX else (
         f'<p class="note">The first {TABLE_ROWS_MAX} of {len(results)} results; --json and --csv '
@@ -179,9 +182,10 @@ def hit_sections(report, policies, plots):
     looks = plots.styles(policies)
     distinct = text.number(report, "distinct_blocks")
     ratio = text.number(infinite, "block_ratio")
+    rule = text.escaped(report.get("hit_rule", "prefix"), 20)
     curve = plots.hit_ratio_plot(results, looks, distinct, ratio)
     parts = [f'<section><h2>Hits by cache size</h2><p class="note">Share of block references that '
-             f"are hits under the <b>{text.escaped(report.get('hit_rule', 'prefix'), 20)}</b> rule; "
+             f"are hits under the <b>{rule}</b> rule; "
              "the axis on the right reads the same lines as miss ratios.</p>"
              f"<figure>{curve}{legend(looks, policies)}</figure>"
              # Side by side where both are narrow enough.
@@ -198,8 +202,8 @@ def hit_sections(report, policies, plots):
         clipped = " Points below −100 % are drawn there." if lowest < -1 else ""
         parts.append(
             f'<section><h2>{heading("gap_closed", "Gap closed")}</h2><p class="note">How far each '
-            "policy gets from leaf-lru (0 %) to the offline optimum min (100 %), drawn where the two "
-            f"are at least 0.1 percentage points apart.{clipped}</p>"
+            "policy gets from leaf-lru (0 %) to the offline optimum min (100 %), drawn where the "
+            f"two are at least 0.1 percentage points apart.{clipped}</p>"
             f"<figure>{gap}{legend(looks, between)}</figure>"
             + "<details><summary>Values</summary>" + ratio_table(results, between, "gap_closed")
             + "</details></section>\n")
@@ -276,8 +280,9 @@ def origin_section(report):
     rows += [[f"option {key}", value if isinstance(value, str) else json.dumps(value)]
              for key, value in list(text.section(report, "options").items())[:LIST_MAX]
              if key not in ("trace", "hit-rule", "seed")]  # They stand above.
-    cells = [[text.escaped(name, 60), f'<td class="text"><code><bdi>{text.escaped(value, 2000)}</bdi>'
-              "</code></td>"] for name, value in rows if value is not None]
+    cells = [[text.escaped(name, 60),
+              f'<td class="text"><code><bdi>{text.escaped(value, 2000)}</bdi></code></td>']
+             for name, value in rows if value is not None]
     items = "".join(f"<li>{text.escaped(note, 1000)}</li>" for note in notes[:LIST_MAX])
     return ("<section><h2>Where these numbers come from</h2>"
             + (f"<h3>Notes</h3><ul>{items}</ul>" if items else "") + table([], cells)
@@ -293,8 +298,8 @@ def definitions_section(report):
         anchor = text.escaped(name.replace(" ", "-"), 60)
         entries.append(f'<dt id="d-{anchor}">{text.escaped(name, 60)}</dt>'
                        f"<dd>{' '.join(both)}</dd>\n")
-    return ('<section><h2>What each number means</h2><p class="note">In plain words, and exactly as '
-            f"the program defines it.</p><dl>\n{''.join(entries)}</dl></section>\n")
+    return ('<section><h2>What each number means</h2><p class="note">In plain words, and exactly '
+            f"as the program defines it.</p><dl>\n{''.join(entries)}</dl></section>\n")
 
 
 def page(raw, plots):
@@ -309,13 +314,14 @@ def page(raw, plots):
         # Nothing is loaded and nothing runs, even if a name of the input were to slip through.
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; ',
         'style-src \'unsafe-inline\'">\n',
-        f"<title>{name} · kvferry replay</title>\n<style>\n{style}</style>\n</head>\n<body><main>\n",
+        f"<title>{name} · kvferry replay</title>\n<style>\n{style}</style>\n</head>\n",
+        "<body><main>\n",
         f'<header><div class="kicker">kvferry replay</div><h1><bdi>{name}</bdi></h1></header>\n',
         summary_section(report), "\n", hit_sections(report, policies, plots),
         reuse_section(report, plots), requests_section(report), origin_section(report),
         definitions_section(report),
-        f'<footer>Made by kvferry {text.escaped(report.get("version") or "", 40)} with matplotlib. ',
-        "This file is complete: it loads nothing and runs no script.</footer>\n",
+        f'<footer>Made by kvferry {text.escaped(report.get("version") or "", 40)} with ',
+        "matplotlib. This file is complete: it loads nothing and runs no script.</footer>\n",
         "</main></body>\n</html>\n"))
     encoded = html.encode("utf-8")
     if len(encoded) > PAGE_BYTES_MAX:

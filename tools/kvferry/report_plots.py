@@ -4,7 +4,7 @@ import io
 import os
 import re
 
-os.environ.pop("MPLBACKEND", None)  # A user's choice of a window system is none of a page's business.
+os.environ.pop("MPLBACKEND", None)  # A user's choice of windows is none of a page's business.
 
 import matplotlib  # noqa: E402
 from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: E402
@@ -210,8 +210,8 @@ def hit_ratio_plot(results, looks, distinct, infinite_ratio):
             _draw_line(axes, looks[policy], [(x, 100 * y) for x, y, _ in points], gid, 3 + order)
             titles[gid] = [f"{policy}: {text.percent(y)} at {text.capacity_words(r)}"
                            for _, y, r in points]
-        parts.append(_to_svg(figure, f"hit-{shape}", "Block hit ratio by capacity, a line a policy; "
-                             "the table below has the values", titles))
+        parts.append(_to_svg(figure, f"hit-{shape}", "Block hit ratio by capacity, a line a "
+                             "policy; the table below has the values", titles))
     return "".join(parts)
 
 

@@ -8,7 +8,8 @@ TEXT_LENGTH_MAX = 300
 
 # Controls, lone surrogates and the characters that reorder text: a trace's name is untrusted.
 _UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\uffff]")
+    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff0-\uffff]")
 
 
 class ReportError(Exception):
@@ -114,7 +115,8 @@ DEFINITIONS = (
     ("input_tokens", "Prompt tokens of all requests: what prefill computes without a cache."),
     ("output_tokens", "Generated tokens of all requests."),
     ("block_refs", "References to blocks: each request names each block of its prompt once."),
-    ("distinct_blocks", "Different blocks that the trace names: a cache of this size never evicts."),
+    ("distinct_blocks", "Different blocks that the trace names: a cache of this size never "
+                        "evicts."),
     ("span_ms", "Time from the first to the last request."),
     ("hit_rule", "prefix: the hits of a request are the longest run of its first blocks that are "
                  "all in the cache, since later blocks are of no use without earlier ones. block: "
@@ -221,7 +223,7 @@ def summary(report):
             f"{percent(number(main, 'token_ratio'), 1)} of the prefill tokens under "
             f"{plain(main['policy'], 60)}; {percent(ceiling, 1)} is possible at any size.")
         best = max(real, key=lambda r: number(r, "hit_blocks") or 0)
-        if best is not main and (number(best, "hit_blocks") or 0) > (number(main, "hit_blocks") or 0):
+        if (number(best, "hit_blocks") or 0) > (number(main, "hit_blocks") or 0):
             sentences.append(f"{plain(best['policy'], 60)} would have saved "
                              f"{percent(number(best, 'token_ratio'), 1)} at the same size, the "
                              "most of the policies tried.")
@@ -233,7 +235,8 @@ def summary(report):
     if bound is not None and number(bound, "block_ratio") is not None:
         gap = [number(r, "block_ratio") for r in real if number(r, "block_ratio") is not None]
         # Under the block rule min stores every miss, which a policy that bypasses may beat.
-        who = "no policy" if report.get("hit_rule") != "block" else "no policy that stores all misses"
+        is_block_rule = report.get("hit_rule") == "block"
+        who = "no policy that stores all misses" if is_block_rule else "no policy"
         words = (f"At that size, {who} can hit more than "
                  f"{percent(number(bound, 'block_ratio'), 1)} of the block references (min)")
         words += f"; the best one tried hits {percent(max(gap), 1)}." if gap else "."
