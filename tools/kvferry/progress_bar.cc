@@ -29,7 +29,7 @@ std::string Amount(double amount, const std::string& unit) {
   }
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3g%s", amount, kScales[scale]);
-  return std::string(text.data()) + (scale == 0 ? " " : "") + unit;
+  return std::string(text.data()) + " " + unit;
 }
 
 std::string Seconds(double seconds) {
