@@ -109,6 +109,19 @@ suite() {
   fi
 }
 
+# fuzz SECONDS: builds the fuzz targets and shares the seconds out between them.
+fuzz() {
+  note "build fuzz"
+  limited 1200 cmake --preset fuzz --log-level=WARNING &&
+    limited 1200 cmake --build --preset fuzz -j "$jobs"
+  local status=$?
+  if ((status != 0)); then
+    count_check "build fuzz" "$status"
+    return
+  fi
+  check "fuzz, $1 s in all" $(($1 + 300)) tests/fuzz/run.sh "$1"
+}
+
 note "set up"
 tools/dev/setup.sh --preset none
 setup_status=$?
@@ -120,7 +133,7 @@ else
     check "format" 120 tools/dev/format.sh --check
     suite asan 1800
     suite tsan 1200
-    check "fuzz, 60 s in all" 900 tests/fuzz/run.sh
+    fuzz 60
     check "lint of changed files" 1200 tools/dev/lint.sh
   fi
 fi

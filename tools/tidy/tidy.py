@@ -44,7 +44,7 @@ class Tree:
         self.texts = {}
         for top in TOP_FOLDERS:
             for folder, folders, names in os.walk(os.path.join(root, top)):
-                folders[:] = sorted(f for f in folders if f not in ("__pycache__", "build"))
+                folders[:] = sorted(set(folders) - {"__pycache__", "build", "corpus"})
                 for name in sorted(names):
                     self._read(os.path.relpath(os.path.join(folder, name), root))
         for name in TOP_FILES:
