@@ -63,8 +63,8 @@ class NextReferences {
   std::vector<std::uint32_t> next_;
 };
 
-// MIN by references. A resident block is known by the reference that will use it next, so the set of
-// these references is the state, and its largest member the victim. Residents that are not used
+// MIN by references. A resident block is known by the reference that will use it next, so the set
+// of these references is the state, and its largest member the victim. Residents that are not used
 // again are only counted: they leave first, and which of them does changes nothing.
 class ReferenceMinCell {
  public:

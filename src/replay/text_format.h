@@ -19,7 +19,8 @@ std::string FormatDecimal(double value, int decimals);
 // "4.4 min" below two hours, "120.0 h" below ten days, "10.2 d".
 std::string FormatDuration(std::uint64_t duration_ms);
 
-// Rows of cells in columns, two spaces apart: the first column to the left, the others to the right.
+// Rows of cells in columns, two spaces apart: the first column to the left, the others to the
+// right.
 //
 // Thread-compatible.
 class TextTable {

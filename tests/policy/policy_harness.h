@@ -24,8 +24,8 @@ namespace kvferry::testing {
 using EntrySet = std::set<std::uint32_t>;
 
 // Requests over a random tree, as conversations that branch: each goes on from a random block that
-// exists, or from nothing. With `is_chained` false, requests of random ids from a small set, in which
-// a block has many predecessors and may come twice. `requests` 0: a few dozen.
+// exists, or from nothing. With `is_chained` false, requests of random ids from a small set, in
+// which a block has many predecessors and may come twice. `requests` 0: a few dozen.
 inline replay::Trace MakeRandomTrace(std::uint64_t seed,
                                      bool is_chained,
                                      std::size_t requests = 0) {

@@ -32,7 +32,8 @@ class Archive {
   virtual PeekableStream& member() = 0;
 };
 
-// A tar archive read from a stream, which must outlive it. kDataLoss where it is cut off or damaged.
+// A tar archive read from a stream, which must outlive it. kDataLoss where it is cut off or
+// damaged.
 //
 // Thread-compatible.
 class TarArchive final : public Archive {

@@ -13,8 +13,8 @@
 
 namespace kvferry::replay {
 
-// "2023-11-16 18:17:03.9799600", with "T" for the space, a fraction of any length or none, and a time
-// zone ("Z", "+01:00") or none, as milliseconds of the era, cut. Nothing for any other text.
+// "2023-11-16 18:17:03.9799600", with "T" for the space, a fraction of any length or none, and a
+// time zone ("Z", "+01:00") or none, as milliseconds of the era, cut. Nothing for any other text.
 std::optional<std::int64_t> ParseTimestamp(std::string_view text);
 
 // Columns TIMESTAMP, ContextTokens, GeneratedTokens in any order and case; others are passed over.

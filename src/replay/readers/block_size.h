@@ -10,13 +10,14 @@
 
 namespace kvferry::replay {
 
-// Whether `ids` are as many as `tokens` in blocks of `block_tokens` have, with or without an id for a
-// last block that is not full.
+// Whether `ids` are as many as `tokens` in blocks of `block_tokens` have, with or without an id for
+// a last block that is not full.
 constexpr bool FitsBlockSize(std::uint64_t tokens, std::uint64_t ids, std::uint64_t block_tokens) {
   return ids == tokens / block_tokens || ids == (tokens + block_tokens - 1) / block_tokens;
 }
 
-// Counts, for each power of two, the lines that it does not fit. Lines that no size fits have no vote.
+// Counts, for each power of two, the lines that it does not fit. Lines that no size fits have no
+// vote.
 //
 // Thread-compatible.
 class BlockSizeVote {
@@ -26,8 +27,8 @@ class BlockSizeVote {
   void Add(std::uint64_t tokens, std::uint64_t ids);
   // Drops every size that does not fit, unless that leaves none: then false, and nothing changes.
   bool Narrow(std::uint64_t tokens, std::uint64_t ids);
-  // Keeps the sizes that fit the most lines; false where that is no size at all, because the best ones
-  // are several that contradict each other or fit less than half of the lines.
+  // Keeps the sizes that fit the most lines; false where that is no size at all, because the best
+  // ones are several that contradict each other or fit less than half of the lines.
   bool Decide();
   // The one size left, or 0.
   std::uint32_t winner() const;

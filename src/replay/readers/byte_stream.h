@@ -53,8 +53,8 @@ class TextStream final : public ByteStream {
   std::string_view text_;
 };
 
-// Everything that is left, with `padding` zero bytes behind it that do not count. kResourceExhausted
-// above `bytes_max`.
+// Everything that is left, with `padding` zero bytes behind it that do not count.
+// kResourceExhausted above `bytes_max`.
 struct PaddedText {
   std::string bytes;
   std::size_t size = 0;

@@ -8,8 +8,8 @@
 namespace kvferry::replay {
 
 // The content of `source`: itself when it is not compressed, else decompressed, also where one
-// compression is wrapped in another (at most three deep). Several gzip members or zstd frames end to
-// end are one content; zstd windows up to 2^27 bytes.
+// compression is wrapped in another (at most three deep). Several gzip members or zstd frames end
+// to end are one content; zstd windows up to 2^27 bytes.
 //
 // Reading fails with kDataLoss, naming the byte offset within the compressed bytes, where they end
 // in the middle or are damaged.

@@ -11,12 +11,12 @@ namespace kvferry::replay {
 // So many bytes of the (decompressed) beginning decide.
 inline constexpr std::size_t kFormatBytes = std::size_t{1} << 20;
 
-// A name of TraceFormats() for a text's beginning, at most kFormatBytes of it. kDataLoss, saying what
-// was seen and which formats there are, when it is none of them.
+// A name of TraceFormats() for a text's beginning, at most kFormatBytes of it. kDataLoss, saying
+// what was seen and which formats there are, when it is none of them.
 Result<std::string_view> RecognizeFormat(std::string_view start);
 
-// Whether a file of an archive is a session: by its keys, or, where the user says that the archive holds
-// sessions, by being JSON at all.
+// Whether a file of an archive is a session: by its keys, or, where the user says that the archive
+// holds sessions, by being JSON at all.
 bool LooksLikeSession(std::string_view start, bool is_said);
 
 // Whether the bytes begin a tar archive.

@@ -29,8 +29,8 @@ Status JsonStatus(simdjson::error_code code);
 // Appends the array's integers to `ids`. kDataLoss, naming `field` and the first wrong element.
 Status ReadIds(ondemand::value value, std::string_view field, std::vector<std::uint64_t>& ids);
 
-// The same, telling the two apart: `json` where the text is no JSON, so that nothing more can be read of
-// it, `problem` where an element is no id.
+// The same, telling the two apart: `json` where the text is no JSON, so that nothing more can be
+// read of it, `problem` where an element is no id.
 struct IdsStatus {
   Status json;
   Status problem;

@@ -24,8 +24,8 @@ struct TextLine {
   bool is_too_long = false;
 };
 
-// Lines end with LF or CR LF, the last one with the text. Lines of white space are passed over, and so is
-// a UTF-8 byte order mark before the first one.
+// Lines end with LF or CR LF, the last one with the text. Lines of white space are passed over, and
+// so is a UTF-8 byte order mark before the first one.
 //
 // Thread-compatible; the stream must outlive it.
 class LineReader {

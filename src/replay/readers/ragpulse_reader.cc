@@ -99,8 +99,8 @@ struct RagpulseReader::Piece {
   };
 };
 
-// Numbers blocks by content: equal sequences of pieces have equal numbers, others have not. A sequence
-// is numbered as a path of pairs, so nothing rests on a hash being without collisions.
+// Numbers blocks by content: equal sequences of pieces have equal numbers, others have not. A
+// sequence is numbered as a path of pairs, so nothing rests on a hash being without collisions.
 class RagpulseReader::Cutter {
  public:
   explicit Cutter(std::uint32_t block_tokens) : block_tokens_(block_tokens) {}

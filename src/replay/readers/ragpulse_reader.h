@@ -16,10 +16,11 @@
 
 namespace kvferry::replay {
 
-// Takes the trace file and the files of chunk lengths in any order, then AddRequests. A prompt is its
-// chunks end to end, in the order of the five lists, cut every block_tokens (64 unless given); a
-// block stands for its pieces of chunks and everything before them. Input tokens are the sum of the
-// chunks' lengths; the published input_length counts separators and is not used. Sorted by time.
+// Takes the trace file and the files of chunk lengths in any order, then AddRequests. A prompt is
+// its chunks end to end, in the order of the five lists, cut every block_tokens (64 unless given);
+// a block stands for its pieces of chunks and everything before them. Input tokens are the sum of
+// the chunks' lengths; the published input_length counts separators and is not used. Sorted by
+// time.
 //
 // Thread-compatible; the context must outlive it. For one archive.
 class RagpulseReader {

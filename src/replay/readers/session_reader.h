@@ -15,10 +15,10 @@
 
 namespace kvferry::replay {
 
-// Reads any number of session files. A session's times count from its own start, so starts are drawn:
-// a Poisson process by the options' seed and mean gap, the first at zero, in the order of reading.
-// Ids are local to a session and shared with its sub-agents, whose requests get sessions of their
-// own. Holds the text of one file at a time.
+// Reads any number of session files. A session's times count from its own start, so starts are
+// drawn: a Poisson process by the options' seed and mean gap, the first at zero, in the order of
+// reading. Ids are local to a session and shared with its sub-agents, whose requests get sessions
+// of their own. Holds the text of one file at a time.
 //
 // Thread-compatible; the context must outlive it.
 class SessionReader {

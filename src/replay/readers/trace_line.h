@@ -55,8 +55,8 @@ Result<std::int64_t> ReadTime(const TraceLine& line, LineField field, int decima
 inline constexpr std::int64_t kTimeMsMax = 4'600'000'000'000;
 
 // Most lines are plain: a flat object of numbers, strings without escapes and integer arrays. Those
-// are scanned directly; simdjson reads every other one and finds the reason where it is bad, so what is
-// accepted does not depend on which of the two looked.
+// are scanned directly; simdjson reads every other one and finds the reason where it is bad, so
+// what is accepted does not depend on which of the two looked.
 //
 // Thread-compatible.
 class TraceLineParser {
@@ -66,8 +66,8 @@ class TraceLineParser {
   TraceLineParser(const TraceLineParser&) = delete;
   TraceLineParser& operator=(const TraceLineParser&) = delete;
 
-  // kLinePadding bytes behind `text` must be readable, the first of them no digit. kDataLoss, naming field
-  // and reason, where it is no object of the right types.
+  // kLinePadding bytes behind `text` must be readable, the first of them no digit. kDataLoss,
+  // naming field and reason, where it is no object of the right types.
   Status Parse(std::string_view text, TraceLine& line);
   // The same by simdjson alone.
   Status ParseSlowly(std::string_view text, TraceLine& line);
