@@ -238,8 +238,7 @@ std::string HitSection(const ReplayReport& report) {
   }
   const bool has_bound = std::any_of(report.results.begin(), report.results.end(),
                                      [](const CellResult& cell) { return cell.policy == "min"; });
-  std::vector<std::string> header = {"policy", "hit blocks", "block ratio", "token ratio",
-                                     "of infinite"};
+  std::vector<std::string> header = {"policy", "hit blocks", "blocks", "tokens", "of infinite"};
   if (has_bound) {
     header.emplace_back("below min");
     header.emplace_back("gap closed");

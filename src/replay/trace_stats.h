@@ -62,7 +62,7 @@ struct TraceStats {
 struct StatsOptions {
   HitRule hit_rule = HitRule::kPrefix;
   std::size_t warmup_requests = 0;  // The first so many are left out of InfiniteCache only.
-  std::span<const CellOptions::Output> outputs;  // As CellOptions has it; empty: none.
+  std::span<const CellOptions::Output> outputs = {};  // As CellOptions has it; empty: none.
 };
 
 // Percentiles are nearest rank. Memory: 12 bytes a distinct block and a few a request.
