@@ -78,10 +78,12 @@ SINS = {
         ["src/engine/lost.cc:1: folder engine has no line in [layers] of tools/tidy/layers.txt"],
     ),
     "src/policy/clocked.cc": (
-        '// A decision that reads a clock.\n#include <thread>\n#include "base/clock.h"\n',
+        '// A decision that reads a clock.\n#include <thread>\n#include "base/clock.h"\n'
+        "auto t = Clock::now();\n",
         [
             "src/policy/clocked.cc:2: policy is pure and may not include <thread>",
             'src/policy/clocked.cc:3: policy is pure and may not include "base/clock.h"',
+            "src/policy/clocked.cc:4: policy is pure and may not read a clock",
         ],
     ),
     "include/kvferry/leaky.h": (

@@ -131,6 +131,9 @@ def check_pure(tree):
                 match = re.match(r'\s*#\s*include\s+(<[^>]+>|"([^"]+)")', line)
                 if match and (match[2] or match[1]) in headers:
                     yield path, number, f"{folder} is pure and may not include {match[1]}"
+            for number, line in enumerate(strip_code(tree.texts[path]).split("\n"), 1):
+                if re.search(r"\bnow\s*\(\s*\)", line):
+                    yield path, number, f"{folder} is pure and may not read a clock"
 
 
 def check_homes(tree):
