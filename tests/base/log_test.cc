@@ -2,8 +2,8 @@
 #include "base/log.h"
 
 #include <algorithm>
-#include <regex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -11,6 +11,21 @@
 
 namespace kvferry {
 namespace {
+
+// Whether `line` is a line of the log: a time, then `rest`.
+bool IsLine(std::string_view line, std::string_view rest) {
+  constexpr std::string_view kTime = "0000-00-00T00:00:00.000Z ";  // A 0 stands for any digit.
+  if (line.size() != kTime.size() + rest.size() + 1 || !line.ends_with('\n')) {
+    return false;
+  }
+  for (std::size_t i = 0; i < kTime.size(); ++i) {
+    const bool is_digit = line[i] >= '0' && line[i] <= '9';
+    if (kTime[i] == '0' ? !is_digit : line[i] != kTime[i]) {
+      return false;
+    }
+  }
+  return line.substr(kTime.size(), rest.size()) == rest;
+}
 
 template <class Write>
 std::string Logged(Write write) {
@@ -27,9 +42,7 @@ class LogTest : public ::testing::Test {
 TEST_F(LogTest, WritesOneLineWithTimeAndLevel) {
   const std::string line = Logged([] { LogError("the drive {} is gone"); });
 
-  const std::regex expected(
-      R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z error: the drive \{\} is gone\n)");
-  EXPECT_TRUE(std::regex_match(line, expected)) << line;
+  EXPECT_TRUE(IsLine(line, "error: the drive {} is gone")) << line;
 }
 
 TEST_F(LogTest, ShowsWhatTheLevelLetsThrough) {
@@ -77,12 +90,13 @@ TEST_F(LogTest, KeepsLinesWholeBetweenThreads) {
     }
   });
 
-  const std::regex expected("([^\n]*Z error: (a{60}|b{60}|c{60})\n)*");
   std::size_t lines = 0;
   for (std::size_t begin = 0; begin < text.size(); ++lines) {
     const std::size_t end = text.find('\n', begin) + 1;
-    ASSERT_TRUE(std::regex_match(text.substr(begin, end - begin), expected))
-        << text.substr(begin, end - begin);
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    const char letter = line.size() > 2 ? line[line.size() - 2] : ' ';
+    ASSERT_TRUE(letter >= 'a' && letter <= 'c') << line;
+    ASSERT_TRUE(IsLine(line, "error: " + std::string(60, letter))) << line;
     begin = end;
   }
   EXPECT_EQ(lines, 3U * kLines);

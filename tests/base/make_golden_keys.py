@@ -2,12 +2,14 @@
 """Prints golden_keys.h: namespaces and block keys by docs/block-keys.md, without our code.
 
     python3 tests/base/make_golden_keys.py > tests/base/golden_keys.h
+    python3 tests/base/make_golden_keys.py --check tests/base/golden_keys.h
 
 A change of its output is a change of the format: every stored key would be missed.
 """
 import hashlib
 import hmac
 import struct
+import sys
 
 
 def field(tag, data):
@@ -117,11 +119,15 @@ def main():
     lines.append(("kExtraKey", block_key(shared, lines[2][1], list(range(16)), extra_keys)))
     lines.append(("kPrivateKey0", block_key(private, b"", list(range(64)))))
     lines.append(("kCallerKey", caller_key(private, bytes(range(32)))))
-    print("// Namespaces and block keys as tests/base/make_golden_keys.py computes them.")
-    print("#pragma once\n\n#include <string_view>\n\nnamespace kvferry::testing {\n")
+    text = "// Namespaces and block keys as tests/base/make_golden_keys.py computes them.\n"
+    text += "#pragma once\n\n#include <string_view>\n\nnamespace kvferry::testing {\n\n"
     for name, digest in lines:
-        print('inline constexpr std::string_view %s =\n    "%s";' % (name, digest.hex()))
-    print("\n}  // namespace kvferry::testing")
+        text += 'inline constexpr std::string_view %s =\n    "%s";\n' % (name, digest.hex())
+    text += "\n}  // namespace kvferry::testing\n"
+    if sys.argv[1:2] != ["--check"]:
+        sys.stdout.write(text)
+    elif open(sys.argv[2], encoding="utf-8").read() != text:
+        sys.exit(sys.argv[2] + " is not what this program computes: the format changed")
 
 
 if __name__ == "__main__":
