@@ -66,6 +66,9 @@ constexpr std::array kDefinitions = std::to_array<Definition>({
     {"results.seconds", "Wall time of the cell's own loop, without reading the trace."},
 });
 
+// Capacities beyond are no memory that anyone has, but must not overflow an integer.
+constexpr double kBytesMax = 9e18;
+
 const CellResult* FindCell(const ReplayReport& report,
                            std::string_view policy,
                            std::uint64_t capacity_blocks) {
@@ -90,9 +93,9 @@ CellFigures DeriveFigures(const ReplayReport& report, const CellResult& cell) {
   const std::uint64_t most = report.stats.infinite ? report.stats.infinite->hit_blocks : 0;
   figures.share_of_infinite = most == 0 ? 1 : Ratio(cell.hit_blocks, most);
   if (report.bytes_per_token > 0) {
-    figures.capacity_bytes = static_cast<std::uint64_t>(
-        std::llround(static_cast<double>(cell.capacity_blocks) * report.origin.block_tokens *
-                     report.bytes_per_token));
+    const double bytes = static_cast<double>(cell.capacity_blocks) * report.origin.block_tokens *
+                         report.bytes_per_token;
+    figures.capacity_bytes = static_cast<std::uint64_t>(std::llround(std::min(bytes, kBytesMax)));
     figures.hit_bytes = static_cast<double>(cell.hit_tokens) * report.bytes_per_token;
   }
   if (report.prefill_tokens_per_second > 0) {
@@ -125,9 +128,11 @@ std::vector<std::string> ReportNotes(const ReplayReport& report) {
     return notes;
   }
   if (report.warmup_requests > 0) {
-    notes.push_back("The first " + FormatCount(report.warmup_requests) +
-                    " requests warm the cache and are left out of all hits, evictions and "
-                    "rejections; the facts about the trace cover all requests.");
+    notes.push_back(
+        "The first " + FormatCount(report.warmup_requests) +
+        " requests warm the cache and are left out of all hits, evictions and "
+        "rejections, so min, which bounds the whole run, does not bound what is counted; "
+        "the facts about the trace cover all requests.");
   }
   if (report.stores_outputs) {
     notes.emplace_back(
