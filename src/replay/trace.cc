@@ -295,9 +295,13 @@ void TraceBuilder::Select(const TraceSelection& selection) {
   }
   const std::int64_t origin_ms = trace_.requests_.front().time_ms;
   std::erase_if(trace_.requests_, [&](const TraceRequest& request) {
-    const std::int64_t offset_ms = request.time_ms - origin_ms;
+    std::int64_t offset_ms = 0;
+    if (__builtin_sub_overflow(request.time_ms, origin_ms, &offset_ms)) {
+      offset_ms = request.time_ms < origin_ms ? INT64_MIN : INT64_MAX;
+    }
     // Unsorted times may lie before the first request's; without --from they stay.
-    return (selection.from_ms > 0 && offset_ms < selection.from_ms) || offset_ms >= selection.to_ms;
+    return (selection.from_ms > 0 && offset_ms < selection.from_ms) ||
+           (selection.to_ms < INT64_MAX && offset_ms >= selection.to_ms);
   });
   if (trace_.requests_.size() > selection.requests_max) {
     trace_.requests_.resize(selection.requests_max);
