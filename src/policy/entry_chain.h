@@ -29,8 +29,8 @@ inline std::size_t ChainBegin(const EntryLists& lists,
   return begin;
 }
 
-// Puts `entry` directly behind `predecessor` if that is given, which is then in `list`; otherwise at
-// the front of `list`.
+// Puts `entry` directly behind `predecessor`, which is in `list`, or at the front of `list` if that
+// is kNoLink.
 inline void PushBehind(EntryLists& lists,
                        std::uint32_t list,
                        std::uint32_t entry,
@@ -38,7 +38,7 @@ inline void PushBehind(EntryLists& lists,
   lists.InsertBefore(predecessor != kNoLink ? lists.next(predecessor) : lists.front(list), entry);
 }
 
-// The last entry of `list`, going forward from its back, that is not held; kNoLink if there is none.
+// The entry nearest to the back of `list` that is not held; kNoLink if there is none.
 template <class IsHeld>
 std::uint32_t LastNotHeld(const EntryLists& lists, std::uint32_t list, IsHeld&& is_held) {
   std::uint32_t entry = lists.back(list);

@@ -10,6 +10,9 @@
 //   make room:  evict the lowest priority, L = that priority;
 //               of equal ones the one that was touched the longest ago
 //
+// Room is made before the newcomer is valued, as in greedy dual itself: it always comes in, and is
+// valued by the new L.
+//
 // Priorities are whole numbers that never lie below L, so no heap is needed: blocks of one priority
 // are a list, ordered by touch, and the lists of a window of kBuckets priorities are an array. What
 // lies beyond the window waits in one more list and is dealt out when the window moves on.

@@ -18,8 +18,8 @@
 //   miss x:       make room if full; if fewer than l blocks are LIR, or x is remembered: grow x;
 //                 else x becomes HIR, to the top of S (if S has a LIR block) and the end of Q
 //
-// The paper leaves S unbounded and notes that a bound of a few times the cache costs little; here
-// g = 2 c unless PolicyOptions::remembered_max says otherwise.
+// The paper's S has no bound. Here g = 2 c unless PolicyOptions::remembered_max says otherwise: a
+// block that stays away for longer than two turnovers of the cache would rank low anyway.
 //
 // Blocks that the owner takes out by itself leave no trace. Held blocks are passed over in Q; when
 // all of Q are held, the LIR block lowest in S that is not held goes.

@@ -9,11 +9,11 @@
 
 namespace kvferry::policy {
 
-// Policies that touch tail first keep a path as a chain, root in front, so that the tail goes first.
-// A request that grew brings its new blocks later, and root first. They belong behind the part of
-// the path that is there already: each new block follows its parent when that was the last one
-// placed, otherwise the deepest leading hit. A request grew if its number is not above all numbers
-// so far; one that comes in one piece goes to the front.
+// Policies that touch tail first keep a path as a chain with the root in front, so that the tail
+// goes first. A request that grew brings its new blocks later, and root first. They belong behind
+// the part of the path that is there already: each new block follows its parent when that was the
+// last one placed, otherwise the deepest leading hit. A request grew if its number is not above all
+// numbers so far; one that comes in one piece goes to the front.
 //
 // Thread-compatible.
 class PathGrowth {

@@ -3,8 +3,9 @@
 // J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi: FIFO Queues are All You Need for Cache Eviction,
 // SOSP 2023, algorithm 1.
 //
-// S and M are FIFO queues of residents, G remembers what left S. Each resident counts its hits up to
-// 3. c is the capacity, s = c / 10 rounded down and at least 1 the size of S, m = c - s that of M.
+// S and M are FIFO queues of residents, G remembers what left S. Each resident counts its hits up
+// to 3. c is the capacity, s = c / 10 rounded down and at least 1 the size of S, m = c - s the one
+// of M.
 //
 //   hit x:      count(x) = min(3, count(x) + 1)
 //   make room:  from S if |S| >= s or M is empty, else from M
@@ -19,8 +20,8 @@
 //
 // g = m unless PolicyOptions::remembered_max says otherwise.
 //
-// Blocks that the owner takes out by itself leave no trace. Held blocks stay where they are and keep
-// their count; if a queue has no other, the other queue is searched.
+// Blocks that the owner takes out by itself leave no trace. Held blocks stay where they are and
+// keep their count; if a queue has no others, the other queue is searched.
 #pragma once
 
 #include <array>

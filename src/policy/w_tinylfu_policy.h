@@ -4,26 +4,25 @@
 // G. Einziger, R. Friedman, B. Manes: TinyLFU: A Highly Efficient Cache Admission Policy, ACM
 // Transactions on Storage 2017; W-TinyLFU is its section 4.
 //
-// Residents are in the window (LRU), or in the main part, a segmented LRU of probation and protected
+// Residents are in the window (LRU) or in the main part, a segmented LRU of probation and protected
 // blocks. Each block has a count of its recent touches, resident or not. c is the capacity,
 // w = c / 100 rounded down and at least 1 the window, q = 4/5 of c - w rounded down the protected.
 //
-//   touch x:    (a hit, or a miss before room is made) count(x) = min(15, count(x) + 1); after every
-//               10 c touches all counts are halved and the sample counts as half full
+//   touch x:    (at a hit, or at a miss before room is made) count(x) = min(15, count(x) + 1);
+//               once there have been 10 c touches, all counts are halved, and so is their number
 //   hit x:      in the window: to its front. In the main part: to the front of protected; if those
 //               are more than q: the last of them to the front of probation
-//   make room:  v = last of probation, or of protected if that is empty. If the window has w blocks:
-//               d = its last; if there is a v and count(d) > count(v): d to the front of probation,
-//               evict v; else evict d. If the window has fewer: evict v
+//   make room:  v = last of probation, or of protected if that is empty. If the window has fewer
+//               than w blocks: evict v. Else d = its last; if there is a v and count(d) > count(v):
+//               d to the front of probation, evict v; else evict d
 //   miss x:     touch x; make room if full; if the window has w blocks: its last to the front of
 //               probation; x to the front of the window
 //
-// The paper keeps the counts in a sketch because keys are many and large. Here entries have small
-// numbers, so each has its own four bits' worth in a byte: less memory than a sketch of the paper's
-// size beside the list links, and no collisions; the doorkeeper, which saves sketch space, has
-// nothing left to save. What departed keeps its number and its count while it is among the last
-// g departed: g = 10 c, as many as one sample can name, unless PolicyOptions::remembered_max says
-// otherwise; after that its count is zero.
+// The paper keeps the counts in a sketch, because its keys are many and large, and a doorkeeper
+// before it to save space. Here entries have small numbers, so each has a count of its own, four
+// bits' worth in a byte: an eighth of what the list links take, and no collisions. What departed
+// keeps its number and its count while it is among the last g departed; then its count is zero.
+// g = 10 c, as many as one sample can name, unless PolicyOptions::remembered_max says otherwise.
 //
 // Blocks that the owner takes out by itself leave no trace. Held blocks are passed over.
 #pragma once

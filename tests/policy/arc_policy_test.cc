@@ -2,7 +2,6 @@
 #include "policy/arc_policy.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <list>
 #include <set>

@@ -11,6 +11,7 @@
 
 #include "tests/policy/live_owner.h"
 #include "tests/policy/naive_comparison.h"
+#include "tests/policy/shared_trace_counts.h"
 
 namespace kvferry::policy {
 namespace {
@@ -108,6 +109,18 @@ TEST(GdsfPolicyTest, KeepsTheOrderOfBlocksBeyondTheWindow) {
     ASSERT_NO_FATAL_FAILURE(access(4 + touch % 4));
   }
   EXPECT_EQ(residents, (std::set<std::uint32_t>{4, 5, 6, 7}));
+}
+
+// The counts of docs/policies-compared.md, which explains how they differ from libCacheSim's.
+TEST(GdsfPolicyTest, MissesOnThePublicTracesAsDocumented) {
+  KVFERRY_REQUIRE_SHARED(testing::kConversation.file);
+  KVFERRY_REQUIRE_SHARED(testing::kRagPulse.file);
+  const replay::Trace conversation = testing::ReadShared(testing::kConversation);
+  EXPECT_EQ(testing::BlockRuleMisses<GdsfPolicy>(conversation, 1'828), 272'630U);
+  EXPECT_EQ(testing::BlockRuleMisses<GdsfPolicy>(conversation, 18'279), 205'364U);
+  const replay::Trace ragpulse = testing::ReadShared(testing::kRagPulse);
+  EXPECT_EQ(testing::BlockRuleMisses<GdsfPolicy>(ragpulse, 1'644), 164'378U);
+  EXPECT_EQ(testing::BlockRuleMisses<GdsfPolicy>(ragpulse, 16'438), 164'378U);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "tests/policy/live_owner.h"
 #include "tests/policy/naive_comparison.h"
+#include "tests/policy/shared_trace_counts.h"
 
 namespace kvferry::policy {
 namespace {
@@ -107,6 +108,18 @@ TEST(LirsPolicyTest, EqualsThePapersStackAndQueueOnRandomTraces) {
 
 TEST(LirsPolicyTest, HandsOutNoHeldBlockAndEveryNumberBack) {
   testing::ExpectLiveUseIsSound<LirsPolicy>();
+}
+
+// The counts of docs/policies-compared.md, which explains how they differ from libCacheSim's.
+TEST(LirsPolicyTest, MissesOnThePublicTracesAsDocumented) {
+  KVFERRY_REQUIRE_SHARED(testing::kConversation.file);
+  KVFERRY_REQUIRE_SHARED(testing::kRagPulse.file);
+  const replay::Trace conversation = testing::ReadShared(testing::kConversation);
+  EXPECT_EQ(testing::BlockRuleMisses<LirsPolicy>(conversation, 1'828), 260'287U);
+  EXPECT_EQ(testing::BlockRuleMisses<LirsPolicy>(conversation, 18'279), 222'087U);
+  const replay::Trace ragpulse = testing::ReadShared(testing::kRagPulse);
+  EXPECT_EQ(testing::BlockRuleMisses<LirsPolicy>(ragpulse, 1'644), 164'692U);
+  EXPECT_EQ(testing::BlockRuleMisses<LirsPolicy>(ragpulse, 16'438), 164'394U);
 }
 
 }  // namespace

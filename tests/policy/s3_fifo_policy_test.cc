@@ -11,6 +11,7 @@
 
 #include "tests/policy/live_owner.h"
 #include "tests/policy/naive_comparison.h"
+#include "tests/policy/shared_trace_counts.h"
 
 namespace kvferry::policy {
 namespace {
@@ -105,6 +106,18 @@ TEST(S3FifoPolicyTest, EqualsThePapersAlgorithmOnRandomTraces) {
 
 TEST(S3FifoPolicyTest, HandsOutNoHeldBlockAndEveryNumberBack) {
   testing::ExpectLiveUseIsSound<S3FifoPolicy>();
+}
+
+// The counts of docs/policies-compared.md, which explains how they differ from libCacheSim's.
+TEST(S3FifoPolicyTest, MissesOnThePublicTracesAsDocumented) {
+  KVFERRY_REQUIRE_SHARED(testing::kConversation.file);
+  KVFERRY_REQUIRE_SHARED(testing::kRagPulse.file);
+  const replay::Trace conversation = testing::ReadShared(testing::kConversation);
+  EXPECT_EQ(testing::BlockRuleMisses<S3FifoPolicy>(conversation, 1'828), 266'878U);
+  EXPECT_EQ(testing::BlockRuleMisses<S3FifoPolicy>(conversation, 18'279), 217'651U);
+  const replay::Trace ragpulse = testing::ReadShared(testing::kRagPulse);
+  EXPECT_EQ(testing::BlockRuleMisses<S3FifoPolicy>(ragpulse, 1'644), 164'378U);
+  EXPECT_EQ(testing::BlockRuleMisses<S3FifoPolicy>(ragpulse, 16'438), 164'378U);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "tests/policy/live_owner.h"
 #include "tests/policy/naive_comparison.h"
+#include "tests/policy/shared_trace_counts.h"
 
 namespace kvferry::policy {
 namespace {
@@ -77,6 +78,18 @@ TEST(TwoQPolicyTest, EqualsThePapersAlgorithmOnRandomTraces) {
 
 TEST(TwoQPolicyTest, HandsOutNoHeldBlockAndEveryNumberBack) {
   testing::ExpectLiveUseIsSound<TwoQPolicy>();
+}
+
+// The counts of docs/policies-compared.md, which explains how they differ from libCacheSim's.
+TEST(TwoQPolicyTest, MissesOnThePublicTracesAsDocumented) {
+  KVFERRY_REQUIRE_SHARED(testing::kConversation.file);
+  KVFERRY_REQUIRE_SHARED(testing::kRagPulse.file);
+  const replay::Trace conversation = testing::ReadShared(testing::kConversation);
+  EXPECT_EQ(testing::BlockRuleMisses<TwoQPolicy>(conversation, 1'828), 269'022U);
+  EXPECT_EQ(testing::BlockRuleMisses<TwoQPolicy>(conversation, 18'279), 215'235U);
+  const replay::Trace ragpulse = testing::ReadShared(testing::kRagPulse);
+  EXPECT_EQ(testing::BlockRuleMisses<TwoQPolicy>(ragpulse, 1'644), 164'602U);
+  EXPECT_EQ(testing::BlockRuleMisses<TwoQPolicy>(ragpulse, 16'438), 164'490U);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "tests/policy/live_owner.h"
 #include "tests/policy/naive_comparison.h"
+#include "tests/policy/shared_trace_counts.h"
 
 namespace kvferry::policy {
 namespace {
@@ -110,6 +111,18 @@ TEST(WTinyLfuPolicyTest, EqualsWindowSegmentsAndCountsOnRandomTraces) {
 
 TEST(WTinyLfuPolicyTest, HandsOutNoHeldBlockAndEveryNumberBack) {
   testing::ExpectLiveUseIsSound<WTinyLfuPolicy>();
+}
+
+// The counts of docs/policies-compared.md, which explains how they differ from libCacheSim's.
+TEST(WTinyLfuPolicyTest, MissesOnThePublicTracesAsDocumented) {
+  KVFERRY_REQUIRE_SHARED(testing::kConversation.file);
+  KVFERRY_REQUIRE_SHARED(testing::kRagPulse.file);
+  const replay::Trace conversation = testing::ReadShared(testing::kConversation);
+  EXPECT_EQ(testing::BlockRuleMisses<WTinyLfuPolicy>(conversation, 1'828), 263'124U);
+  EXPECT_EQ(testing::BlockRuleMisses<WTinyLfuPolicy>(conversation, 18'279), 229'735U);
+  const replay::Trace ragpulse = testing::ReadShared(testing::kRagPulse);
+  EXPECT_EQ(testing::BlockRuleMisses<WTinyLfuPolicy>(ragpulse, 1'644), 164'648U);
+  EXPECT_EQ(testing::BlockRuleMisses<WTinyLfuPolicy>(ragpulse, 16'438), 164'394U);
 }
 
 }  // namespace

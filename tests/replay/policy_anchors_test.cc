@@ -43,6 +43,8 @@ TEST(PolicyAnchorsTest, HitRatiosOnConversationLieWithinHalfAThousandth) {
       {"clock", HitRule::kPrefix, {.0447, .0674, .1384, .2144, .3290, .3542, .3631}},
       {"lfu", HitRule::kPrefix, {.0481, .0750, .0969, .1322, .2761, .3438, .3631}},
       {"sieve", HitRule::kPrefix, {.0481, .0750, .0969, .1322, .2761, .3438, .3631}},
+      {"arc", HitRule::kPrefix, {.0529, .0859, .1442, .2226, .3111, .3437, .3631}},
+      {"gdsf", HitRule::kPrefix, {.0447, .0708, .1447, .2174, .3284, .3548, .3631}},
       {"min", HitRule::kBlock, {.1906, .2944, .3531, .3664, .3664, .3664, .3664}},
   };
   for (const AnchorRow& row : rows) {
@@ -70,7 +72,8 @@ void ExpectMissesOfLibCacheSim(const std::string& trace_name, const std::string&
   KVFERRY_REQUIRE_SHARED(file);
   const std::map<std::string, std::string> names = {
       {"LRU", "lru-head-first"}, {"FIFO", "fifo"}, {"Clock", "clock"},
-      {"Sieve", "sieve"},        {"LFU", "lfu"},   {"Belady", "min"}};
+      {"Sieve", "sieve"},        {"LFU", "lfu"},   {"ARC", "arc"},
+      {"Belady", "min"}};
   const auto trace = ReadShared(file);
   ASSERT_OK(trace);
   std::vector<CellSpec> cells;
