@@ -310,23 +310,29 @@ std::vector<replay::ReportOption> EchoOptions(const ReplayArguments& arguments) 
   return echo;
 }
 
-Result<ReplayOptions> CheckReplayArguments(const ReplayArguments& arguments) {
-  ReplayOptions options;
-  options.read.paths = arguments.traces;
-  options.read.format = arguments.format;
-  options.read.block_tokens = arguments.block_tokens;
-  options.read.shares_ids = arguments.shares_ids;
-  options.read.skip_bad_lines_max = arguments.skip_bad_lines;
-  options.read.seed = arguments.seed;
+Result<replay::ReadOptions> CheckTraceArguments(const ReplayArguments& arguments) {
+  replay::ReadOptions read;
+  read.paths = arguments.traces;
+  read.format = arguments.format;
+  read.block_tokens = arguments.block_tokens;
+  read.shares_ids = arguments.shares_ids;
+  read.skip_bad_lines_max = arguments.skip_bad_lines;
+  read.seed = arguments.seed;
   KVFERRY_RETURN_IF_ERROR(CheckFormat(arguments.format));
-  KVFERRY_RETURN_IF_ERROR(CheckSelection(arguments, options.read));
+  KVFERRY_RETURN_IF_ERROR(CheckSelection(arguments, read));
   if (!arguments.memory.empty()) {
     const Result<std::uint64_t> bytes = ParseBytes(arguments.memory);
     if (!bytes.has_value()) {
       return BadOption("--memory", bytes.error());
     }
-    options.read.memory_max_bytes = *bytes;
+    read.memory_max_bytes = *bytes;
   }
+  return read;
+}
+
+Result<ReplayOptions> CheckReplayArguments(const ReplayArguments& arguments) {
+  ReplayOptions options;
+  KVFERRY_ASSIGN_OR_RETURN(options.read, CheckTraceArguments(arguments));
   KVFERRY_RETURN_IF_ERROR(CheckPolicies(arguments, options.policies));
   for (const std::string& text : arguments.capacities) {
     const Result<Capacity> capacity = replay::ParseCapacity(text);

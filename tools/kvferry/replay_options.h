@@ -67,6 +67,9 @@ void AddReplayOptions(CLI::App& command, ReplayArguments& arguments);
 // The options as a report repeats them: every one that changes a number, with its value.
 std::vector<replay::ReportOption> EchoOptions(const ReplayArguments& arguments);
 
+// How the traces are read; the part of CheckReplayArguments that every command with traces needs.
+Result<replay::ReadOptions> CheckTraceArguments(const ReplayArguments& arguments);
+
 // kInvalidArgument naming the option, the value, the reason and the remedy.
 Result<ReplayOptions> CheckReplayArguments(const ReplayArguments& arguments);
 

@@ -50,11 +50,11 @@ int RunConvert(const ConvertArguments& arguments) {
         Status::Error(StatusCode::kInvalidArgument,
                       "trace convert needs a trace: kvferry trace convert FILE -o OUT"));
   }
-  const Result<ReplayOptions> options = CheckReplayArguments(arguments.input);
+  const Result<replay::ReadOptions> options = CheckTraceArguments(arguments.input);
   if (!options.has_value()) {
     return ReportStatus(options.error());
   }
-  const Result<replay::Trace> trace = ReadInput(options->read, arguments.input.is_quiet);
+  const Result<replay::Trace> trace = ReadInput(*options, arguments.input.is_quiet);
   if (!trace.has_value()) {
     return ReportStatus(trace.error());
   }
