@@ -2,6 +2,8 @@
 #include "replay_options.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <string_view>
 #include <thread>
 
@@ -74,6 +76,13 @@ void AddTraceOptions(CLI::App& command, ReplayArguments& arguments) {
 }
 
 namespace {
+
+// The shortest text that reads back as the same number.
+std::string FormatNumber(double number) {
+  std::array<char, 32> text{};
+  const auto written = std::to_chars(text.data(), text.data() + text.size(), number);
+  return {text.data(), written.ptr};
+}
 
 void AddCacheOptions(CLI::App& command, ReplayArguments& arguments) {
   const std::string group = "Cache";
@@ -305,8 +314,8 @@ std::vector<replay::ReportOption> EchoOptions(const ReplayArguments& arguments) 
   add("limit", std::to_string(arguments.limit), arguments.limit > 0);
   add("skip-bad-lines", std::to_string(arguments.skip_bad_lines), arguments.skip_bad_lines > 0);
   add("model", arguments.model, !arguments.model.empty());
-  add("bytes-per-token", std::to_string(arguments.bytes_per_token), arguments.bytes_per_token > 0);
-  add("prefill-rate", std::to_string(arguments.prefill_rate), arguments.prefill_rate > 0);
+  add("bytes-per-token", FormatNumber(arguments.bytes_per_token), arguments.bytes_per_token > 0);
+  add("prefill-rate", FormatNumber(arguments.prefill_rate), arguments.prefill_rate > 0);
   return echo;
 }
 
