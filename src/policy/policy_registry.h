@@ -10,6 +10,7 @@
 #include "kvferry/policy.h"
 
 #include "policy/arc_policy.h"
+#include "policy/auto_policy.h"
 #include "policy/clock_policy.h"
 #include "policy/fifo_policy.h"
 #include "policy/gdsf_policy.h"
@@ -37,7 +38,8 @@ using PolicyTypes = std::tuple<LeafLruPolicy,
                                ArcPolicy,
                                LirsPolicy,
                                WTinyLfuPolicy,
-                               GdsfPolicy>;
+                               GdsfPolicy,
+                               AutoPolicy>;
 
 // Ok, or kInvalidArgument saying which option is out of range.
 Status ValidatePolicyOptions(const PolicyOptions& options);
