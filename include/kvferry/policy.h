@@ -17,7 +17,7 @@ namespace kvferry {
 
 // What is known of one request. Zero means unknown.
 struct Access {
-  Instant now;                // The engine's clock, or the trace's time.
+  Instant now;  // The engine's clock, or the trace's time.
   // From 1, rising with each new request. Calls with the same number are one request that grew.
   std::uint64_t request = 0;
   std::uint64_t session = 0;
@@ -76,8 +76,8 @@ class KVFERRY_EXPORT EvictionPolicy {
 
 // How large a policy's world is. All memory is taken at creation.
 struct PolicyOptions {
-  std::uint32_t entries_max = 0;     // Entry numbers lie below this.
-  std::uint32_t residents_max = 0;   // Capacity of the tier in blocks, at least 1.
+  std::uint32_t entries_max = 0;    // Entry numbers lie below this.
+  std::uint32_t residents_max = 0;  // Capacity of the tier in blocks, at least 1.
   // Departed entries remembered at most; 0: the policy's own multiple.
   std::uint32_t remembered_max = 0;
   std::uint64_t seed = 1;

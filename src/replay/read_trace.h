@@ -8,6 +8,7 @@
 
 #include "kvferry/function_ref.h"
 #include "kvferry/status.h"
+
 #include "replay/trace.h"
 
 namespace kvferry::replay {
@@ -25,8 +26,8 @@ struct ReadOptions {
   TraceSelection selection;
   std::uint64_t memory_max_bytes = UINT64_MAX;
   std::uint64_t skip_bad_lines_max = 0;
-  bool shares_ids = false;       // Several files speak of the same blocks.
-  double session_gap_s = 90;     // Mean of the drawn gaps between session starts; 0: all at once.
+  bool shares_ids = false;    // Several files speak of the same blocks.
+  double session_gap_s = 90;  // Mean of the drawn gaps between session starts; 0: all at once.
   std::uint64_t seed = 1;
 };
 

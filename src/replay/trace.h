@@ -27,12 +27,12 @@ struct TraceRequest {
 
 // What is known of a trace beside its requests; filled by the reader.
 struct TraceOrigin {
-  std::string name;               // As given on the command line; several joined by " + ".
-  std::string sha256;             // Of the file's bytes as given, hex; several joined by " + ".
-  std::string format;             // Reader's name, "mooncake" and so on.
+  std::string name;                // As given on the command line; several joined by " + ".
+  std::string sha256;              // Of the file's bytes as given, hex; several joined by " + ".
+  std::string format;              // Reader's name, "mooncake" and so on.
   std::uint32_t block_tokens = 0;  // 0: the trace has no block ids.
   bool has_blocks = true;
-  bool has_sessions = false;       // Session ids are given, not inferred.
+  bool has_sessions = false;  // Session ids are given, not inferred.
   std::uint64_t skipped_lines = 0;
   std::vector<std::string> notes;  // What a report must say: drawn session starts, unsorted times.
 };
@@ -49,7 +49,9 @@ class Trace {
   const TraceOrigin& origin() const noexcept { return origin_; }
   TraceOrigin& mutable_origin() noexcept { return origin_; }
   std::span<const TraceRequest> requests() const noexcept { return requests_; }
-  std::uint32_t distinct_blocks() const noexcept { return static_cast<std::uint32_t>(parent_.size()); }
+  std::uint32_t distinct_blocks() const noexcept {
+    return static_cast<std::uint32_t>(parent_.size());
+  }
   std::uint64_t block_refs() const noexcept { return block_refs_; }
   std::uint64_t input_tokens() const noexcept { return input_tokens_; }
   std::uint32_t session_count() const noexcept { return session_count_; }
@@ -82,9 +84,10 @@ class Trace {
   friend class TraceBuilder;
   TraceOrigin origin_;
   std::vector<TraceRequest> requests_;
-  std::vector<std::uint32_t> parent_;     // By entry. Meaningless unless is_chained_.
-  std::vector<std::uint32_t> run_start_;  // By entry: first of the numbers e-k..e that follow each other.
-  std::vector<std::uint32_t> refs_;       // Unchained only: all references in request order.
+  std::vector<std::uint32_t> parent_;  // By entry. Meaningless unless is_chained_.
+  // By entry: first of the numbers e-k..e that follow each other.
+  std::vector<std::uint32_t> run_start_;
+  std::vector<std::uint32_t> refs_;  // Unchained only: all references in request order.
   std::uint64_t block_refs_ = 0;
   std::uint64_t input_tokens_ = 0;
   std::uint32_t session_count_ = 0;
@@ -106,6 +109,12 @@ struct TraceSelection {
   std::int64_t from_ms = 0;
   std::int64_t to_ms = INT64_MAX;  // Exclusive.
   std::uint64_t requests_max = UINT64_MAX;
+
+  // Whether a request so long after the first one lies in the span. Times may go back, so without a
+  // lower end those before the first one count too.
+  bool Takes(std::int64_t offset_ms) const {
+    return (from_ms <= 0 || offset_ms >= from_ms) && offset_ms < to_ms;
+  }
 };
 
 // Builds a Trace from requests in any number of streams (files, or sessions that draw their start).

@@ -15,10 +15,10 @@ inline std::filesystem::path SharedPath(const std::string& relative) {
 }  // namespace kvferry::testing
 
 // Skips the test at hand, saying which file is missing.
-#define KVFERRY_REQUIRE_SHARED(relative)                                                         \
-  do {                                                                                           \
-    if (!std::filesystem::exists(::kvferry::testing::SharedPath(relative))) {                    \
-      GTEST_SKIP() << "no " << ::kvferry::testing::SharedPath(relative)                          \
-                   << ": set KVFERRY_SHARED_DIR to a folder with the public traces";             \
-    }                                                                                            \
+#define KVFERRY_REQUIRE_SHARED(relative)                                             \
+  do {                                                                               \
+    if (!std::filesystem::exists(::kvferry::testing::SharedPath(relative))) {        \
+      GTEST_SKIP() << "no " << ::kvferry::testing::SharedPath(relative)              \
+                   << ": set KVFERRY_SHARED_DIR to a folder with the public traces"; \
+    }                                                                                \
   } while (false)

@@ -7,7 +7,9 @@
 
 namespace kvferry::testing {
 
-inline Status StatusOf(const Status& status) { return status; }
+inline Status StatusOf(const Status& status) {
+  return status;
+}
 template <class T>
 Status StatusOf(const Result<T>& result) {
   return result.status();
@@ -15,15 +17,15 @@ Status StatusOf(const Result<T>& result) {
 
 }  // namespace kvferry::testing
 
-#define KVFERRY_EXPECT_OK_AS(kind, expression)                                     \
-  do {                                                                             \
+#define KVFERRY_EXPECT_OK_AS(kind, expression)                                         \
+  do {                                                                                 \
     const ::kvferry::Status kvferry_status = ::kvferry::testing::StatusOf(expression); \
-    kind##_TRUE(kvferry_status.ok()) << kvferry_status.ToString();                 \
+    kind##_TRUE(kvferry_status.ok()) << kvferry_status.ToString();                     \
   } while (false)
 #define ASSERT_OK(expression) KVFERRY_EXPECT_OK_AS(ASSERT, expression)
 #define EXPECT_OK(expression) KVFERRY_EXPECT_OK_AS(EXPECT, expression)
-#define EXPECT_STATUS(expression, expected_code)                                   \
-  do {                                                                             \
+#define EXPECT_STATUS(expression, expected_code)                                       \
+  do {                                                                                 \
     const ::kvferry::Status kvferry_status = ::kvferry::testing::StatusOf(expression); \
-    EXPECT_EQ(kvferry_status.code(), expected_code) << kvferry_status.ToString();  \
+    EXPECT_EQ(kvferry_status.code(), expected_code) << kvferry_status.ToString();      \
   } while (false)
