@@ -280,7 +280,7 @@ class CacheCell {
         continue;
       }
       if (!named_at_.empty()) {
-        std::uint64_t& named_at = named_at_[static_cast<std::uint32_t>(rest[position])];
+        std::uint32_t& named_at = named_at_[static_cast<std::uint32_t>(rest[position])];
         if (named_at == store_) {
           continue;
         }
@@ -297,8 +297,8 @@ class CacheCell {
   ResidentSet residents_;
   std::vector<EntryIndex> path_;            // Of the request at hand.
   std::vector<std::uint8_t> was_resident_;  // By position behind the leading hits.
-  std::vector<std::uint64_t> named_at_;     // By entry, unchained only: the store that counted it.
-  std::uint64_t store_ = 0;
+  std::vector<std::uint32_t> named_at_;     // By entry, unchained only: the store that counted it.
+  std::uint32_t store_ = 0;
   CellResult result_;
   bool is_counted_ = true;
 };
