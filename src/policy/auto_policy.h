@@ -1,4 +1,5 @@
-// AutoPolicy: keeps what is likeliest to come back per second of waiting, as learned from the traffic.
+// AutoPolicy: keeps what is likeliest to come back per second of waiting, as learned from the
+// traffic.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +36,9 @@ namespace kvferry::policy {
 // What is erased or failed is forgotten at once.
 //
 // Age is Access::now; where it goes back, the newest time so far stands. Nine bytes an entry, and a
-// hundred and fifty a piece. Amortised constant time a piece for the choice of victims: the order is
-// computed anew after a number of requests that grows with the number of leaves, and what changes in
-// between is looked at when it comes up.
+// hundred and fifty a piece. Amortised constant time a piece for the choice of victims: the order
+// is computed anew after a number of requests that grows with the number of leaves, and what
+// changes in between is looked at when it comes up.
 //
 // Thread-compatible.
 class AutoPolicy final : public EvictionPolicy {

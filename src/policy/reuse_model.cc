@@ -10,8 +10,8 @@ namespace {
 // How many observations of its own a class needs to weigh as much as its parent.
 constexpr double kParentWeight = 200;
 constexpr double kRootWeight = 20;
-// Hazard that the first bucket of the root is given, and what remains of a hazard from one bucket to
-// the next where nothing was observed: less and less, so that unknown traffic is ordered by age.
+// Hazard that the first bucket of the root is given, and what remains of a hazard from one bucket
+// to the next where nothing was observed: less and less, so that unknown traffic is ordered by age.
 constexpr double kFirstHazard = 0.05;
 constexpr double kHazardCarry = 0.9;
 constexpr double kFade = 0.97;
@@ -204,7 +204,8 @@ void ReuseModel::ComputeWorths(std::uint32_t reuse_class) {
     double survival = 1;
     double reused = 0;
     double held_s = 0;
-    // The best horizon so far, as a fraction: a division for each horizon would be most of the cost.
+    // The best horizon so far, as a fraction: a division for each horizon would be most of the
+    // cost.
     double best_reused = 0;
     double best_held_s = 1;
     double share = 0.5;  // The block is in the middle of its bucket.

@@ -18,14 +18,14 @@ struct ReuseTraits {
   bool is_last_block = false;  // The piece is the path's last block, which may be a partial one.
 };
 
-// Survival analysis of reuse ages, by class. A class is a leaf of a small fixed tree of traits; each
-// class keeps, by age, how much came back at that age and how much was watched until then (Kaplan
-// and Meier, JASA 53, 1958). Pieces that wait still count as watched: without them a young class
-// looks dead. A class with few observations leans on its parent in the tree, the root on the
+// Survival analysis of reuse ages, by class. A class is a leaf of a small fixed tree of traits;
+// each class keeps, by age, how much came back at that age and how much was watched until then
+// (Kaplan and Meier, JASA 53, 1958). Pieces that wait still count as watched: without them a young
+// class looks dead. A class with few observations leans on its parent in the tree, the root on the
 // hazard of the age before.
 //
-// From the hazards follows the worth of keeping a block of that class at that age: the largest, over
-// all horizons, of
+// From the hazards follows the worth of keeping a block of that class at that age: the largest,
+// over all horizons, of
 //   P(it comes back before the horizon) / E[time it is held until it comes back or the horizon]
 // This is the hit density of LHD (Beckmann, Chen, Cidon, NSDI 2018) with the horizon chosen as in
 // Gittins' index; a block whose worth is below that of one that wants its place should go.
