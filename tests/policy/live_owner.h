@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iostream>
 #include <map>
 #include <random>
 #include <set>
@@ -197,6 +198,7 @@ class LiveOwner {
 
 template <class Policy>
 void ExpectLiveUseIsSound() {
+  std::cout << "seeds 1 and 2\n";
   for (const std::uint64_t seed : {1U, 2U}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     LiveOwner<Policy>(1, 1, seed).Run(1'000, 64);

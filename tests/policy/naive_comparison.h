@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iostream>
 #include <random>
 #include <set>
 #include <span>
@@ -154,6 +155,7 @@ void ExpectEqualToNaive(const replay::Trace& trace, std::uint32_t capacity, repl
 // a hundredth are more than one block.
 template <class Policy, class Naive>
 void ExpectEqualToNaiveOnRandomTraces() {
+  std::cout << "seeds 1 to 4\n";
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     for (const bool is_chained : {true, false}) {
