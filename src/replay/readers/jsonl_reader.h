@@ -20,9 +20,9 @@ enum class JsonlFormat : std::uint8_t { kMooncake, kAiperf, kBailian };
 // Reads one file. All three formats need input_length, output_length and hash_ids, and
 // - Mooncake: timestamp in ms; session_id and block_size where given; ids stand for prefixes; file
 //   order stands.
-// - AIPerf: session_id, and timestamp in ms for a session's first turn, delay in ms for later ones. A
-//   turn's ids and tokens come after the session's earlier ones. When the turn before ended is not
-//   known, so the delay counts from when it came. Sorted by time.
+// - AIPerf: session_id, and timestamp in ms for a session's first turn, delay in ms for later ones.
+//   A turn's ids and tokens come after the session's earlier ones. When the turn before ended is
+//   not known, so the delay counts from when it came. Sorted by time.
 // - Bailian: timestamp in s, chat_id, parent_chat_id (-1 for none); each id stands for a block by
 //   itself and is chained to those before it; a session is a chat with all that descend from it.
 //
