@@ -5,7 +5,9 @@
 #include <memory>
 #include <new>
 
-#define XXH_STATIC_LINKING_ONLY  // For the size of the streaming state.
+// For the size of the streaming state.
+// NOLINTNEXTLINE(readability-identifier-naming): the library's own name.
+#define XXH_STATIC_LINKING_ONLY
 #if defined(__x86_64__)
 #include <xxh_x86dispatch.h>
 #else
@@ -20,12 +22,12 @@ namespace {
 // The dispatcher fills its table at its first long input, without a lock. Filling it here, under
 // the lock of a local static, keeps two threads from doing it at once.
 void ChooseInstructions() noexcept {
-  static const bool is_chosen = [] {
+  static const bool kIsChosen = [] {
     static constexpr std::array<std::byte, 1024> kNothing{};
     (void)XXH3_128bits_withSeed(kNothing.data(), kNothing.size(), 1);
     return true;
   }();
-  (void)is_chosen;
+  (void)kIsChosen;
 }
 
 Checksum Canonical(XXH128_hash_t hash) noexcept {

@@ -12,7 +12,7 @@ __extension__ using Wide = unsigned __int128;
 
 }  // namespace
 
-Random::Random(std::uint64_t seed) : state_{} {
+Random::Random(std::uint64_t seed) {
   SplitMix64 spread(seed);
   for (std::uint64_t& word : state_) {
     word = spread.Next();
@@ -60,17 +60,21 @@ double Random::Fraction() {
 double Random::Exponential() {
   // A run of draws that fall from the first one on has an odd length with probability exp(-first):
   // then the first is the fractional part. Each even run adds one to the whole part.
-  for (double whole = 0;; ++whole) {
+  double whole = 0;
+  while (true) {
     const double first = Fraction();
     double previous = first;
     bool is_odd = true;
-    for (double next = Fraction(); next < previous; next = Fraction()) {
+    double next = Fraction();
+    while (next < previous) {
       previous = next;
       is_odd = !is_odd;
+      next = Fraction();
     }
     if (is_odd) {
       return whole + first;
     }
+    whole += 1;
   }
 }
 

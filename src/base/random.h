@@ -56,7 +56,7 @@ class Random {
   double Exponential();
 
  private:
-  std::array<std::uint64_t, 4> state_;
+  std::array<std::uint64_t, 4> state_{};
 };
 
 // Draws rank r of 0 .. ranks - 1 with a probability proportional to 1 / (r + 1)^exponent.

@@ -51,14 +51,14 @@ class TaggedDigest {
  private:
   template <class Number>
   static std::array<std::byte, sizeof(Number)> LittleEndian(Number value) {
-    std::array<std::byte, sizeof(Number)> bytes;
+    std::array<std::byte, sizeof(Number)> bytes{};
     for (std::size_t i = 0; i < sizeof(Number); ++i) {
       bytes[i] = static_cast<std::byte>(std::uint64_t{value} >> (8 * i) & 0xff);
     }
     return bytes;
   }
   void AddHead(std::uint16_t tag, std::size_t size) {
-    std::array<std::byte, 6> head;
+    std::array<std::byte, 6> head{};
     const auto tag_bytes = LittleEndian(tag);
     const auto size_bytes = LittleEndian(Narrow<std::uint32_t>(size));
     std::copy(tag_bytes.begin(), tag_bytes.end(), head.begin());

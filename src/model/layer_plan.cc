@@ -31,6 +31,15 @@ constexpr std::string_view kUnknownLayouts[] = {"compress_ratios",
 constexpr std::string_view kStateFields[] = {"linear_num_key_heads", "mamba_expand",
                                              "mamba_num_heads", "mamba_d_state", "ssm_state_size"};
 
+struct LayerType {
+  std::string_view name;
+  LayerRole role;
+};
+constexpr LayerType kLayerTypes[] = {
+    {"full_attention", LayerRole::kFull},      {"attention", LayerRole::kFull},
+    {"sliding_attention", LayerRole::kWindow}, {"chunked_attention", LayerRole::kWindow},
+    {"linear_attention", LayerRole::kState},   {"mamba", LayerRole::kState}};
+
 // Types in which a sliding_window alone means that every layer has it.
 constexpr std::string_view kWindowEverywhere[] = {"mistral",    "mixtral",   "phi3",   "phimoe",
                                                   "starcoder2", "ministral", "granite"};
@@ -241,24 +250,20 @@ class Planner {
 
   Status FromLayerTypes() {
     KVFERRY_ASSIGN_OR_RETURN(const json* list, List("layer_types"));
+    bool is_chunked = false;
     for (std::size_t i = 0; i < list->size(); ++i) {
       const json& type = (*list)[i];
-      LayerSpec& layer = plan_.layers[i];
-      if (type == "full_attention" || type == "attention") {
-        layer.role = LayerRole::kFull;
-      } else if (type == "sliding_attention") {
-        layer.role = LayerRole::kWindow;
-      } else if (type == "chunked_attention") {
-        layer.role = LayerRole::kWindow;
-        KVFERRY_RETURN_IF_ERROR(TakeChunkAsWindow());
-      } else if (type == "linear_attention" || type == "mamba") {
-        layer.role = LayerRole::kState;
-      } else {
+      const auto* known =
+          std::find_if(std::begin(kLayerTypes), std::end(kLayerTypes),
+                       [&](const LayerType& candidate) { return type == candidate.name; });
+      if (known == std::end(kLayerTypes)) {
         return config_.Error("layer_types",
                              "has a layer of unknown kind " + type.dump().substr(0, 60));
       }
+      plan_.layers[i].role = known->role;
+      is_chunked = is_chunked || known->name == "chunked_attention";
     }
-    return Status::Ok();
+    return is_chunked ? TakeChunkAsWindow() : Status::Ok();
   }
 
   Status FromPeriod() {
