@@ -66,8 +66,11 @@ Status WalkValue(ondemand::value value, int depth) {
       bool is_true = false;
       return JsonStatus(value.get_bool().get(is_true));
     }
-    case ondemand::json_type::null:
-      return value.is_null() ? Status::Ok() : JsonStatus(simdjson::N_ATOM_ERROR);
+    case ondemand::json_type::null: {
+      bool is_null = false;
+      KVFERRY_RETURN_IF_JSON_ERROR(value.is_null().get(is_null));
+      return is_null ? Status::Ok() : JsonStatus(simdjson::N_ATOM_ERROR);
+    }
   }
   return JsonStatus(simdjson::TAPE_ERROR);
 }

@@ -54,7 +54,7 @@ Status ReadContext::Add(const RawRequest& request) {
   if (selects_while_reading_) {
     const TraceSelection& selection = options_.selection;
     const std::int64_t offset_ms = request.time_ms - first_time_ms_;
-    if (offset_ms < selection.from_ms || offset_ms >= selection.to_ms || is_satisfied_) {
+    if (!selection.Takes(offset_ms) || is_satisfied_) {
       return Status::Ok();
     }
     is_satisfied_ = ++kept_requests_ == selection.requests_max;
