@@ -64,7 +64,7 @@ constexpr double kSessionsPerMinuteMax = 1e6;
 constexpr std::uint64_t kDurationMaxS = 100ULL * 365 * 86'400;
 constexpr double kExponentMax = 8;
 
-constexpr std::uint64_t kPoints = 1'000 * 10'000;  // To draw from: ten thousand for each per mille.
+constexpr std::uint64_t kPoints = 10'000'000;  // To draw from: ten thousand for each per mille.
 
 std::uint64_t ValueAt(Quantiles quantiles, std::uint64_t point) {
   constexpr std::uint64_t kPointsOfOne = kPoints / 1'000;
