@@ -20,6 +20,11 @@ constexpr std::uint32_t kPiecesPerRefreshRequest = 16;
 constexpr std::uint32_t kLeavesPerOrderRequest = 32;
 constexpr std::uint32_t kContinuedBlocksMin = 2;
 
+// So many blocks of the piece as a share of the path that its last request named.
+double ShareOf(const PathSegment& piece, std::uint32_t blocks) {
+  return static_cast<double>(blocks) / std::max(1U, piece.path_blocks);
+}
+
 std::uint32_t RememberedMax(const PolicyOptions& options) {
   if (options.remembered_max > 0) {
     return options.remembered_max;
@@ -103,7 +108,7 @@ void AutoPolicy::Touch(std::uint32_t segment, bool is_last_block) {
   PathSegment& piece = segments_[segment];
   const bool grows = visitor_.request != 0 && piece.request == visitor_.request && path_.size() > 1;
   if (!grows) {
-    model_.CountReuse(piece.reuse_class, AgeOf(piece), piece.length);
+    model_.CountReuse(piece.reuse_class, AgeOf(piece), ShareOf(piece, piece.length));
     ++piece.touches;
   }
   MarkTouched(piece, is_last_block);
@@ -240,7 +245,7 @@ void AutoPolicy::RefreshModelIfDue() {
   for (std::uint32_t segment = 0; segment < segments_.segments_end(); ++segment) {
     const PathSegment& piece = segments_[segment];
     if (piece.is_live && piece.length > 0) {
-      model_.CountWaiting(piece.reuse_class, AgeOf(piece), piece.length);
+      model_.CountWaiting(piece.reuse_class, AgeOf(piece), ShareOf(piece, piece.length));
     }
   }
   model_.FinishRefresh();
@@ -354,7 +359,7 @@ void AutoPolicy::ForgetDownTo(std::uint32_t departed_max) {
     // Where something hangs on the piece, forgetting its last block takes the piece apart.
     std::uint32_t count =
         piece.children > 0 ? 1 : std::min(excess, piece.length - piece.resident_count);
-    model_.CountUnwatched(piece.reuse_class, AgeOf(piece), count);
+    model_.CountUnwatched(piece.reuse_class, AgeOf(piece), ShareOf(piece, count));
     for (; count > 0; --count) {
       forgotten_.Add(segments_.ForgetLast(segment));
     }

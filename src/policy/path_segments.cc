@@ -45,6 +45,7 @@ std::size_t PathSegments::Follow(std::span<const EntryIndex> path,
     }
     followed_at_[segment] = follow_;
     followed.push_back(segment);
+    RequeueDeparted(segment);
     parent = segment;
     begin = end;
   }
@@ -297,21 +298,34 @@ void PathSegments::UpdateLeaf(std::uint32_t segment) {
 void PathSegments::UpdateDeparted(std::uint32_t segment) {
   const PathSegment& piece = segments_[segment];
   const bool waits = piece.children == 0 && piece.length > piece.resident_count;
-  Link& link = departed_links_[segment];
-  if (waits == link.is_linked) {
+  if (waits == departed_links_[segment].is_linked) {
     return;
   }
-  link.is_linked = waits;
   if (waits) {
-    link.next = kNoSegment;
-    link.previous = departed_last_;
-    (departed_last_ == kNoSegment ? departed_first_ : departed_links_[departed_last_].next) =
-        segment;
-    departed_last_ = segment;
-    return;
+    LinkDeparted(segment);
+  } else {
+    UnlinkDeparted(segment);
   }
+}
+
+void PathSegments::RequeueDeparted(std::uint32_t segment) {
+  if (departed_links_[segment].is_linked) {
+    UnlinkDeparted(segment);
+    LinkDeparted(segment);
+  }
+}
+
+void PathSegments::LinkDeparted(std::uint32_t segment) {
+  departed_links_[segment] = {kNoSegment, departed_last_, true};
+  (departed_last_ == kNoSegment ? departed_first_ : departed_links_[departed_last_].next) = segment;
+  departed_last_ = segment;
+}
+
+void PathSegments::UnlinkDeparted(std::uint32_t segment) {
+  Link& link = departed_links_[segment];
   (link.previous == kNoSegment ? departed_first_ : departed_links_[link.previous].next) = link.next;
   (link.next == kNoSegment ? departed_last_ : departed_links_[link.next].previous) = link.previous;
+  link.is_linked = false;
 }
 
 // Only where an owner took residents out of the middle of a path, or held them: a departed piece

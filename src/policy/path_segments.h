@@ -42,8 +42,8 @@ struct PathSegment {
 
 // All blocks of a piece share their past, so a policy decides for pieces and pays little for
 // blocks. A piece is split where a request leaves it; everything that hangs on a piece hangs on its
-// last block. Known blocks are resident or departed ones; departed pieces without children wait in
-// the order of departing, to be forgotten.
+// last block. Known blocks are resident or departed ones; departed pieces without children wait
+// to be forgotten, in the order of departing or, if later, of being followed.
 //
 // Ids of other traces may contradict the tree: a block that comes behind another predecessor than
 // before is moved there with all that follows it; a path is followed up to its first repetition.
@@ -88,7 +88,7 @@ class PathSegments {
   // Whether `entry` is right before `next` in the tree.
   std::uint32_t previous_of(std::uint32_t entry) const { return nodes_[entry].previous; }
 
-  // The piece whose last block may be forgotten next: it departed first. kNoSegment if none departed.
+  // The piece whose last block may be forgotten next: it has waited longest. kNoSegment if none departed.
   std::uint32_t NextToForget();
   // Forgets the last, departed, block of such a piece and returns it.
   std::uint32_t ForgetLast(std::uint32_t segment);
@@ -111,6 +111,9 @@ class PathSegments {
   void SetResidentCount(std::uint32_t segment, std::uint32_t count, std::uint32_t last);
   void UpdateLeaf(std::uint32_t segment);
   void UpdateDeparted(std::uint32_t segment);
+  void RequeueDeparted(std::uint32_t segment);
+  void LinkDeparted(std::uint32_t segment);
+  void UnlinkDeparted(std::uint32_t segment);
   std::uint32_t FindDepartedInside() const;
 
   std::vector<Node> nodes_;

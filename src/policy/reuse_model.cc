@@ -7,9 +7,9 @@
 namespace kvferry::policy {
 namespace {
 
-// How many observations of its own a class needs to weigh as much as its parent.
-constexpr double kParentWeight = 200;
-constexpr double kRootWeight = 20;
+// How many requests' worth of observations of its own a class needs to weigh as much as its parent.
+constexpr double kParentWeight = 30;
+constexpr double kRootWeight = 4;
 // Hazard that the first bucket of the root is given, and what remains of a hazard from one bucket
 // to the next where nothing was observed: less and less, so that unknown traffic is ordered by age.
 constexpr double kFirstHazard = 0.05;
@@ -74,11 +74,6 @@ std::uint32_t ParentOf(std::uint32_t reuse_class) {
   return kBodyAdded + (reuse_class - kBodyGap) / kGaps;
 }
 
-// Blocks of one piece come back together, so they are not that many observations.
-double WeightOf(std::uint32_t blocks) {
-  return std::sqrt(static_cast<double>(blocks));
-}
-
 }  // namespace
 
 ReuseModel::ReuseModel() : classes_(kClasses), worth_(std::size_t{kClasses} * kAges) {
@@ -134,11 +129,10 @@ void ReuseModel::CountEnd(std::uint32_t reuse_class,
   }
 }
 
-void ReuseModel::CountReuse(std::uint32_t reuse_class, std::uint32_t age, std::uint32_t blocks) {
-  const double weight = WeightOf(blocks);
+void ReuseModel::CountReuse(std::uint32_t reuse_class, std::uint32_t age, double share) {
   for (;; reuse_class = classes_[reuse_class].parent) {
-    classes_[reuse_class].reused[age] += weight;
-    classes_[reuse_class].ended[age] += weight;
+    classes_[reuse_class].reused[age] += share;
+    classes_[reuse_class].ended[age] += share;
     classes_[reuse_class].is_seen = true;
     if (reuse_class == kRoot) {
       return;
@@ -146,10 +140,8 @@ void ReuseModel::CountReuse(std::uint32_t reuse_class, std::uint32_t age, std::u
   }
 }
 
-void ReuseModel::CountUnwatched(std::uint32_t reuse_class,
-                                std::uint32_t age,
-                                std::uint32_t blocks) {
-  CountEnd(reuse_class, age, WeightOf(blocks), &ReuseClass::ended);
+void ReuseModel::CountUnwatched(std::uint32_t reuse_class, std::uint32_t age, double share) {
+  CountEnd(reuse_class, age, share, &ReuseClass::ended);
 }
 
 void ReuseModel::BeginRefresh() {
@@ -158,8 +150,8 @@ void ReuseModel::BeginRefresh() {
   }
 }
 
-void ReuseModel::CountWaiting(std::uint32_t reuse_class, std::uint32_t age, std::uint32_t blocks) {
-  CountEnd(reuse_class, age, WeightOf(blocks), &ReuseClass::waiting);
+void ReuseModel::CountWaiting(std::uint32_t reuse_class, std::uint32_t age, double share) {
+  CountEnd(reuse_class, age, share, &ReuseClass::waiting);
 }
 
 void ReuseModel::FinishRefresh() {

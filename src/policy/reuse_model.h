@@ -55,15 +55,16 @@ class ReuseModel {
 
   static std::uint32_t ClassOf(const ReuseTraits& traits);
 
-  // `blocks` of a class came back at this age.
-  void CountReuse(std::uint32_t reuse_class, std::uint32_t age, std::uint32_t blocks);
-  // `blocks` are no longer watched from this age on.
-  void CountUnwatched(std::uint32_t reuse_class, std::uint32_t age, std::uint32_t blocks);
+  // Part of a path came back at this age; `share` of its whole path, so that a request weighs as
+  // much as any other: the blocks of a path are no independent observations.
+  void CountReuse(std::uint32_t reuse_class, std::uint32_t age, double share);
+  // Part of a path is no longer watched from this age on.
+  void CountUnwatched(std::uint32_t reuse_class, std::uint32_t age, double share);
 
   // Refresh: CountWaiting for every piece that is watched still, then FinishRefresh, which computes
   // the worths anew and lets the counts fade.
   void BeginRefresh();
-  void CountWaiting(std::uint32_t reuse_class, std::uint32_t age, std::uint32_t blocks);
+  void CountWaiting(std::uint32_t reuse_class, std::uint32_t age, double share);
   void FinishRefresh();
 
   // Hits a block-second, by the last refresh.
