@@ -1,4 +1,4 @@
-// Fuzz target: the direct line scanner against simdjson: what the one accepts the other must, alike.
+// Fuzz target: the direct line scanner and simdjson must accept the same lines, alike.
 #include <cstddef>
 #include <cstdint>
 #include <string>

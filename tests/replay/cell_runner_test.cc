@@ -29,13 +29,23 @@ Trace MakeTrace(std::uint64_t seed, std::size_t requests) {
     for (std::uint64_t k = 0; k < added; ++k) {
       ids.push_back(next_id++);
     }
-    EXPECT_OK(builder.Add({.time_ms = static_cast<std::int64_t>(i) * 1000,
-                           .input_tokens = static_cast<std::uint32_t>(ids.size() * 16),
-                           .ids = ids}));
+    RawRequest request;
+    request.time_ms = static_cast<std::int64_t>(i) * 1000;
+    request.input_tokens = static_cast<std::uint32_t>(ids.size() * 16);
+    request.ids = ids;
+    EXPECT_OK(builder.Add(request));
   }
-  Result<Trace> trace = builder.Finish({.name = "test", .block_tokens = 16}, {}, false);
+  TraceOrigin origin;
+  origin.block_tokens = 16;
+  Result<Trace> trace = builder.Finish(origin, {}, false);
   EXPECT_OK(trace);
   return std::move(*trace);
+}
+
+CellRunOptions WithJobs(int jobs) {
+  CellRunOptions options;
+  options.jobs = jobs;
+  return options;
 }
 
 std::vector<CellSpec> AllCells(std::uint32_t capacity_blocks) {
@@ -51,8 +61,8 @@ TEST(CellRunnerTest, GivesTheSameResultsAtAnyNumberOfJobs) {
   const Trace trace = MakeTrace(7, 400);
   const std::vector<CellSpec> cells = AllCells(60);
 
-  const Result<std::vector<CellResult>> serial = RunCells(trace, cells, {.jobs = 1});
-  const Result<std::vector<CellResult>> parallel = RunCells(trace, cells, {.jobs = 4});
+  const Result<std::vector<CellResult>> serial = RunCells(trace, cells, WithJobs(1));
+  const Result<std::vector<CellResult>> parallel = RunCells(trace, cells, WithJobs(4));
 
   ASSERT_OK(serial);
   ASSERT_OK(parallel);
@@ -70,8 +80,11 @@ TEST(CellRunnerTest, EveryPolicyHitsAllThatCanHitWhenEverythingFits) {
   const Trace trace = MakeTrace(11, 300);
 
   for (const HitRule rule : {HitRule::kPrefix, HitRule::kBlock}) {
+    CellRunOptions options;
+    options.hit_rule = rule;
+
     const Result<std::vector<CellResult>> results =
-        RunCells(trace, AllCells(trace.distinct_blocks()), {.hit_rule = rule});
+        RunCells(trace, AllCells(trace.distinct_blocks()), options);
 
     ASSERT_OK(results);
     for (const CellResult& result : *results) {
@@ -85,8 +98,10 @@ TEST(CellRunnerTest, EveryPolicyHitsAllThatCanHitWhenEverythingFits) {
 TEST(CellRunnerTest, ACellWithoutRoomRejectsEverything) {
   const Trace trace = MakeTrace(3, 50);
 
-  const Result<std::vector<CellResult>> results =
-      RunCells(trace, AllCells(0), {.warmup_requests = 10});
+  CellRunOptions options;
+  options.warmup_requests = 10;
+
+  const Result<std::vector<CellResult>> results = RunCells(trace, AllCells(0), options);
 
   ASSERT_OK(results);
   for (const CellResult& result : *results) {
@@ -102,8 +117,10 @@ TEST(CellRunnerTest, RefusesAnUnknownPolicyBeforeAnyCellRuns) {
   std::atomic<std::uint64_t> progress{0};
   const std::vector<CellSpec> cells = {{"leaf-lru", 10}, {"leaf-lur", 10}};
 
-  const Result<std::vector<CellResult>> results =
-      RunCells(trace, cells, {.progress_refs = &progress});
+  CellRunOptions options;
+  options.progress_refs = &progress;
+
+  const Result<std::vector<CellResult>> results = RunCells(trace, cells, options);
 
   ASSERT_FALSE(results.has_value());
   EXPECT_STATUS(results, StatusCode::kInvalidArgument);
@@ -118,7 +135,10 @@ TEST(CellRunnerTest, CountsEveryReferenceOfEveryCell) {
   std::atomic<std::uint64_t> progress{0};
   const std::vector<CellSpec> cells = AllCells(40);
 
-  ASSERT_OK(RunCells(trace, cells, {.progress_refs = &progress}));
+  CellRunOptions options;
+  options.progress_refs = &progress;
+
+  ASSERT_OK(RunCells(trace, cells, options));
 
   EXPECT_EQ(progress.load(), trace.block_refs() * cells.size());
 }
