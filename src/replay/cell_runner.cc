@@ -40,6 +40,18 @@ CellResult RunEmptyCell(const Trace& trace, const CellRunOptions& options) {
   return result;
 }
 
+// MIN numbers the references themselves unless the trace is chained and the rule is by prefix.
+Result<CellResult> RunBoundCell(const Trace& trace, const CellOptions& options) {
+  const bool numbers_references = !trace.is_chained() || options.hit_rule == HitRule::kBlock;
+  if (numbers_references && trace.block_refs() > kMinReferencesMax) {
+    return Status::Error(StatusCode::kResourceExhausted,
+                         "min can number 4,294,967,294 references here and the trace has " +
+                             std::to_string(trace.block_refs()) +
+                             ": read less with --limit, or leave min out of --policy");
+  }
+  return RunMinCell(trace, options);
+}
+
 Result<CellResult> RunPolicyCell(const Trace& trace,
                                  const CellSpec& cell,
                                  const CellRunOptions& options) {
@@ -61,10 +73,9 @@ Result<CellResult> RunCell(const Trace& trace,
   // The only throwing calls below are allocations, all of them before a cell's loop starts.
   try {
     Result<CellResult> result =
-        cell.capacity_blocks == 0 ? Result<CellResult>(RunEmptyCell(trace, options))
-        : cell.policy == kMinPolicyName
-            ? Result<CellResult>(RunMinCell(trace, OptionsOf(cell, options)))
-            : RunPolicyCell(trace, cell, options);
+        cell.capacity_blocks == 0       ? Result<CellResult>(RunEmptyCell(trace, options))
+        : cell.policy == kMinPolicyName ? RunBoundCell(trace, OptionsOf(cell, options))
+                                        : RunPolicyCell(trace, cell, options);
     if (result.has_value()) {
       result->policy = cell.policy;
       result->capacity_blocks = cell.capacity_blocks;
@@ -99,11 +110,11 @@ std::vector<std::string_view> CellPolicyNames() {
   return names;
 }
 
-std::uint64_t CellMemoryBytes(const Trace& trace) {
+std::uint64_t CellMemoryBytes(const Trace& trace, HitRule hit_rule) {
   constexpr std::uint64_t kBytesPerEntry = 64;  // Ledger 5; the heaviest policy below 60.
   constexpr std::uint64_t kBytesFixed = std::uint64_t{1} << 20;
-  const std::uint64_t reference_bytes = trace.is_chained() ? 0 : trace.block_refs() * 4;
-  return kBytesFixed + trace.distinct_blocks() * kBytesPerEntry + reference_bytes;
+  const std::uint64_t policy_bytes = kBytesFixed + trace.distinct_blocks() * kBytesPerEntry;
+  return std::max(policy_bytes, kBytesFixed + MinCellMemoryBytes(trace, hit_rule));
 }
 
 Result<std::vector<CellResult>> RunCells(const Trace& trace,

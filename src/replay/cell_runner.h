@@ -37,7 +37,7 @@ Status CheckPolicyName(std::string_view name);
 std::vector<std::string_view> CellPolicyNames();
 
 // What one cell takes at most, beside the trace: the bound that --memory is checked against.
-std::uint64_t CellMemoryBytes(const Trace& trace);
+std::uint64_t CellMemoryBytes(const Trace& trace, HitRule hit_rule);
 
 // Results in the order of `cells`. All or nothing: the first failure is returned.
 // kInvalidArgument for an unknown policy; kResourceExhausted if a cell's memory cannot be had.

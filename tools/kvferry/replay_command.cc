@@ -105,7 +105,7 @@ Result<std::vector<CellSpec>> MakeCells(const Trace& trace, const ReplayOptions&
 
 // As many cells at a time as --memory allows; kResourceExhausted if not even one fits.
 Result<int> JobsWithinMemory(const Trace& trace, std::size_t cells, const ReplayOptions& options) {
-  const std::uint64_t cell_bytes = replay::CellMemoryBytes(trace);
+  const std::uint64_t cell_bytes = replay::CellMemoryBytes(trace, options.hit_rule);
   const std::uint64_t trace_bytes = trace.memory_bytes();
   const std::uint64_t limit = options.read.memory_max_bytes;
   const auto wanted = std::min<std::uint64_t>(static_cast<std::uint64_t>(options.jobs),
