@@ -196,9 +196,9 @@ TEST(JsonlReaderTest, AppendsAiperfTurnsAndSortsThemByTime) {
             "64 tokens a block, 5 distinct, 14 references, 2 sessions, chained 1\n"
             "100 128 1 0: 0 1\n"
             "120 128 3 1: 0 1\n"
-            "121 192 5 1: 0 1 4\n"
-            "150 192 2 0: 0 1 2\n"
-            "150 256 4 0: 0 1 2 3\n");
+            "121 192 5 1: 0 1 2\n"
+            "150 192 2 0: 0 1 3\n"
+            "150 256 4 0: 0 1 3 4\n");
   EXPECT_STATUS(Read(folder.Write("b", text.substr(text.find('\n') + 1))), StatusCode::kDataLoss);
 }
 
@@ -266,8 +266,8 @@ TEST(RagpulseReaderTest, CutsChunksIntoBlocks) {
   ASSERT_OK(trace);
   EXPECT_EQ(Content(*trace),
             "64 tokens a block, 4 distinct, 6 references, 2 sessions, chained 1\n"
-            "10500 139 2 0: 0 1 3\n"
-            "20000 144 1 1: 0 1 2\n");
+            "10500 139 2 0: 0 1 2\n"
+            "20000 144 1 1: 0 1 3\n");
   EXPECT_EQ(ContentOf(Read(files.path())), Content(*trace));
 }
 
