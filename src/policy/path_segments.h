@@ -88,7 +88,8 @@ class PathSegments {
   // Whether `entry` is right before `next` in the tree.
   std::uint32_t previous_of(std::uint32_t entry) const { return nodes_[entry].previous; }
 
-  // The piece whose last block may be forgotten next: it has waited longest. kNoSegment if none departed.
+  // The piece whose last block may be forgotten next: it has waited longest. kNoSegment if there is
+  // none departed.
   std::uint32_t NextToForget();
   // Forgets the last, departed, block of such a piece and returns it.
   std::uint32_t ForgetLast(std::uint32_t segment);
