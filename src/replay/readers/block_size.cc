@@ -25,7 +25,7 @@ void BlockSizeVote::Add(std::uint64_t tokens, std::uint64_t ids) {
   }
   ++lines_;
   for (std::size_t i = 0; i < kSizes; ++i) {
-    misses_[i] += (fitting >> i & 1U) != 0 ? 0 : 1;
+    misses_[i] += (fitting >> i & 1U) != 0 ? 0U : 1U;
   }
 }
 
