@@ -12,10 +12,13 @@ namespace kvferry::replay {
 Result<std::string_view> PeekableStream::Peek(std::size_t bytes) {
   peeked_.erase(0, taken_);
   taken_ = 0;
+  // Most texts are shorter than what is asked for, so room is made as it is needed.
+  constexpr std::size_t kStep = std::size_t{32} << 10;
   while (peeked_.size() < bytes) {
     const std::size_t held = peeked_.size();
-    peeked_.resize(bytes);
-    Result<std::size_t> read = source_->Read({peeked_.data() + held, bytes - held});
+    const std::size_t step = std::min(bytes - held, std::max(held, kStep));
+    peeked_.resize(held + step);
+    Result<std::size_t> read = source_->Read({peeked_.data() + held, step});
     if (!read.has_value()) {
       return read.error();
     }

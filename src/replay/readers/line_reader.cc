@@ -7,7 +7,7 @@
 namespace kvferry::replay {
 namespace {
 
-constexpr std::size_t kWindowBytes = std::size_t{256} << 10;
+constexpr std::size_t kWindowBytes = std::size_t{64} << 10;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 bool IsBlank(std::string_view text) {
