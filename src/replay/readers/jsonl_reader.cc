@@ -131,6 +131,7 @@ Status JsonlReader::DecodeBlockSize() {
 }
 
 Status JsonlReader::Take(Record& record) {
+  has_records_ = true;
   if (!is_decided_ && !block_tokens_are_given_) {
     vote_.Add(record.input_tokens, record.ids.size());
     undecided_ids_ += record.ids.size();
@@ -249,8 +250,8 @@ Status JsonlReader::InterpretTurn(Record& record) {
 }
 
 Result<std::uint32_t> JsonlReader::FinalBlockTokens() {
-  if (block_tokens_are_given_) {
-    return block_tokens_;
+  if (block_tokens_are_given_ || !has_records_) {
+    return block_tokens_;  // Without any good line the size is the smaller problem.
   }
   if (vote_.winner() != 0) {
     return vote_.winner();

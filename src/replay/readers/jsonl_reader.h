@@ -75,6 +75,7 @@ class JsonlReader {
   bool is_decided_ = false;
   std::vector<Record> undecided_;  // The first lines, until the vote.
   std::size_t undecided_ids_ = 0;
+  bool has_records_ = false;
   bool has_sessions_ = false;
   std::unordered_map<std::string, Turn> turns_;
   std::unordered_map<std::string, std::string>

@@ -115,6 +115,20 @@ TEST_F(HostileTraceTest, EmptyFile) {
   }
 }
 
+// Also where nothing is left of it, and nothing tells a block size.
+TEST_F(HostileTraceTest, OnlyBadLines) {
+  ReadOptions options;
+  options.paths = {folder_.Write("hostile.jsonl", Line(0, "1,-2") + Line(0, "1,-2"))};
+  options.skip_bad_lines_max = 2;
+
+  const Result<Trace> trace = Read(options);
+
+  EXPECT_STATUS(trace, StatusCode::kDataLoss);
+  EXPECT_NE(trace.status().message().find("no request in it beside skipped lines"),
+            std::string_view::npos)
+      << trace.status().message();
+}
+
 TEST_F(HostileTraceTest, OneLineOf100Megabytes) {
   constexpr std::size_t kIds = 12'500'000;
   std::string line = Line(1, "");
