@@ -45,7 +45,7 @@ Status CheckExpressible(const Trace& trace) {
   return Status::Ok();
 }
 
-void AppendHead(const TraceRequest& request, std::string& text) {
+void AppendHead(const TraceRequest& request, std::uint32_t block_tokens, std::string& text) {
   text += R"({"timestamp": )";
   AppendNumber(text, request.time_ms);
   text += R"(, "input_length": )";
@@ -57,6 +57,8 @@ void AppendHead(const TraceRequest& request, std::string& text) {
     AppendNumber(text, request.session);
     text += '"';
   }
+  text += R"(, "block_size": )";
+  AppendNumber(text, block_tokens);
   text += R"(, "hash_ids": [)";
 }
 
@@ -75,7 +77,7 @@ Status WriteMooncake(const Trace& trace, std::FILE* sink) {
   std::vector<EntryIndex> path(trace.path_blocks_max());
   std::string text;
   for (const TraceRequest& request : trace.requests()) {
-    AppendHead(request, text);
+    AppendHead(request, trace.origin().block_tokens, text);
     const std::span<EntryIndex> blocks(path.data(), request.block_count);
     trace.ReadPath(request, blocks);
     std::string_view separator;

@@ -105,7 +105,7 @@ TEST(WorkloadTest, KeepsTheTraceOfASeed) {
   const Trace trace = Generated({});
   EXPECT_EQ(trace.origin().name, "generated:chat-agents (seed 1)");
   EXPECT_EQ(trace.origin().sha256,
-            "4a7088b633944dc96bd45b6fdf39312ea447e9cd68e53d930e6a6d33da21dddd");
+            "0af5ed394fa7eeb293201f1c251c978b358bf88ec20c5c55fce938989b44312e");
   EXPECT_EQ(trace.requests().size(), 20'000U);
   EXPECT_EQ(trace.distinct_blocks(), 229'163U);
   EXPECT_EQ(trace.block_refs(), 2'412'514U);

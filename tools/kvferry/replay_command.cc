@@ -141,6 +141,12 @@ Result<ReplayReport> Replay(const ReplayArguments& arguments, const ReplayOption
                          "no request is left to replay: widen --from, --to or --limit");
   }
   const std::size_t warmup_requests = WarmupRequests(trace, options);
+  if (warmup_requests == trace.requests().size()) {
+    return Status::Error(StatusCode::kInvalidArgument, "--warmup '" + arguments.warmup +
+                                                           "' leaves none of the " +
+                                                           std::to_string(trace.requests().size()) +
+                                                           " requests to count: shorten it");
+  }
   std::vector<replay::CellOptions::Output> outputs;
   if (arguments.stores_output && trace.origin().has_blocks) {
     outputs = replay::FindStoredOutputs(trace);

@@ -61,7 +61,7 @@ void AddTraceOptions(CLI::App& command, ReplayArguments& arguments) {
       ->group(group);
   command.add_option("--limit", arguments.limit, "Keep the first N requests only")
       ->type_name("N")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62))
       ->group(group);
   command
       .add_option("--skip-bad-lines", arguments.skip_bad_lines,
