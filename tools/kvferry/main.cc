@@ -32,7 +32,7 @@ int Run(int argc, char** argv) {
   } catch (const CLI::RequiredError& error) {
     // CLI11 reads an unknown command as a missing one.
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
-      std::fprintf(stderr, "kvferry: no command '%s': the commands are replay and trace\n",
+      std::fprintf(stderr, "kvferry: no command '%s': it is replay or trace; see kvferry --help\n",
                    argv[1]);
     } else {
       std::fprintf(stderr, "kvferry: %s; see kvferry --help\n", error.what());

@@ -234,13 +234,13 @@ def summary(report):
     bound = here.get("min")
     if bound is not None and number(bound, "block_ratio") is not None:
         gap = [number(r, "block_ratio") for r in real if number(r, "block_ratio") is not None]
-        # Under the block rule min stores every miss, which a policy that bypasses may beat; it bounds
-        # the whole run, not what is counted after a warm-up or with outputs stored on the side.
+        # Under the block rule min stores every miss, which a policy that bypasses may beat; and it
+        # bounds the whole run, not what counts after a warm-up or with outputs stored on the side.
         options = section(report, "options")
-        is_bound = (report.get("hit_rule") != "block" and options.get("warmup", "0") == "0"
+        holds = (report.get("hit_rule") != "block" and options.get("warmup", "0") == "0"
                     and options.get("store-output", "false") == "false")
         hits = f"{percent(number(bound, 'block_ratio'), 1)} of the block references"
-        words = (f"At that size, no policy can hit more than {hits} (min)" if is_bound else
+        words = (f"At that size, no policy can hit more than {hits} (min)" if holds else
                  f"At that size, min, which knows the future, hits {hits}")
         words += f"; the best one tried hits {percent(max(gap), 1)}." if gap else "."
         sentences.append(words)
