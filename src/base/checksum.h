@@ -27,7 +27,30 @@ inline Checksum ChecksumOf(std::span<const std::byte> bytes, const BlockKey& key
   return ChecksumOf(bytes, ChecksumSeed(key));
 }
 
-// The same over bytes that come in pieces. No allocation. Thread-compatible.
+// Copies `source` to `target`, as CopyBytes does, and gives the checksum of the bytes it copied:
+// each is read from memory once. `target` is at least as large and does not overlap `source`, which
+// nobody changes meanwhile.
+//
+// Thread-safe for different targets.
+Checksum CopyAndChecksum(std::span<const std::byte> source,
+                         std::span<std::byte> target,
+                         std::uint64_t seed) noexcept;
+inline Checksum CopyAndChecksum(std::span<const std::byte> source,
+                                std::span<std::byte> target,
+                                const BlockKey& key) noexcept {
+  return CopyAndChecksum(source, target, ChecksumSeed(key));
+}
+
+// The same, and whether the checksum is `expected`. If not, `target` holds bytes that nobody may
+// use.
+[[nodiscard]] inline bool CopyAndVerify(std::span<const std::byte> source,
+                                        std::span<std::byte> target,
+                                        const BlockKey& key,
+                                        const Checksum& expected) noexcept {
+  return CopyAndChecksum(source, target, key) == expected;
+}
+
+// The checksum over bytes that come in pieces. No allocation. Thread-compatible.
 class ChecksumStream {
  public:
   explicit ChecksumStream(std::uint64_t seed) noexcept;

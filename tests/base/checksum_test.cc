@@ -119,6 +119,42 @@ TEST(ChecksumTest, DependsOnTheKey) {
   EXPECT_EQ(stream.Finish(), ChecksumOf(bytes, key));
 }
 
+// Pieces, lines and the border to plain copies must show neither in the bytes nor in the checksum.
+TEST(CopyAndChecksumTest, EqualsACopyAndAChecksumAtEverySizeAndAlignment) {
+  const std::vector<std::byte> bytes = Pattern(70'000);
+  std::vector<std::byte> target(bytes.size());
+  const auto expect_equal = [&](std::size_t size, std::size_t from, std::size_t to) {
+    const std::span<const std::byte> source = std::span(bytes).subspan(from, size);
+    std::ranges::fill(target, std::byte{0x55});
+    EXPECT_EQ(CopyAndChecksum(source, std::span(target).subspan(to), 9), ChecksumOf(source, 9))
+        << size << " from " << from << " to " << to;
+    EXPECT_TRUE(std::ranges::equal(source, std::span(target).subspan(to, size)));
+    EXPECT_EQ(target[to + size], std::byte{0x55});
+  };
+  for (const std::size_t middle : std::vector<std::size_t>{0, 256, 4096, 16'384, 20'480, 65'536}) {
+    for (std::size_t size = middle < 70 ? 0 : middle - 70; size <= middle + 70; size += 5) {
+      expect_equal(size, size % 61, size % 67);
+    }
+  }
+  for (std::size_t shift = 0; shift < 64; ++shift) {
+    expect_equal(20'000, 0, shift);
+    expect_equal(20'000, shift, 0);
+  }
+}
+
+TEST(CopyAndChecksumTest, VerifiesWhatItCopied) {
+  std::vector<std::byte> bytes = Pattern(40'000);
+  std::vector<std::byte> target(bytes.size());
+  const BlockKey key{{std::byte{3}}};
+  const BlockKey other{{std::byte{4}}};
+  const Checksum right = ChecksumOf(bytes, key);
+
+  EXPECT_TRUE(CopyAndVerify(bytes, target, key, right));
+  EXPECT_FALSE(CopyAndVerify(bytes, target, other, right));
+  bytes[39'999] ^= std::byte{1};
+  EXPECT_FALSE(CopyAndVerify(bytes, target, key, right));
+}
+
 TEST(ChecksumTest, NoticesEveryFlippedBit) {
   std::vector<std::byte> bytes = Pattern(300);
   const Checksum right = ChecksumOf(bytes, 1);
@@ -133,6 +169,7 @@ TEST(ChecksumTest, AgreesBetweenThreads) {
   const std::vector<std::byte> bytes = Pattern(65'536);
   std::vector<Checksum> found(4);
   std::vector<std::thread> threads;
+  threads.reserve(found.size());
   for (Checksum& checksum : found) {
     threads.emplace_back([&] { checksum = ChecksumOf(bytes, 0); });
   }

@@ -22,6 +22,7 @@ Status StatusOf(const Result<T>& result) {
     const ::kvferry::Status kvferry_status = ::kvferry::testing::StatusOf(expression); \
     kind##_TRUE(kvferry_status.ok()) << kvferry_status.ToString();                     \
   } while (false)
+// NOLINTBEGIN(readability-identifier-naming): named like GoogleTest's own.
 #define ASSERT_OK(expression) KVFERRY_EXPECT_OK_AS(ASSERT, expression)
 #define EXPECT_OK(expression) KVFERRY_EXPECT_OK_AS(EXPECT, expression)
 #define EXPECT_STATUS(expression, expected_code)                                       \
@@ -29,3 +30,4 @@ Status StatusOf(const Result<T>& result) {
     const ::kvferry::Status kvferry_status = ::kvferry::testing::StatusOf(expression); \
     EXPECT_EQ(kvferry_status.code(), expected_code) << kvferry_status.ToString();      \
   } while (false)
+// NOLINTEND(readability-identifier-naming)
