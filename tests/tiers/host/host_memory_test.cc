@@ -36,13 +36,16 @@ std::string FlagsOf(const std::byte* address) {
   return "";
 }
 
-// Whether the system can read the byte on this process's behalf; asking does not fault.
-bool CanRead(const std::byte* byte) {
+// Whether the system finds this value there on the process's behalf; asking does not fault. The
+// value tells the area from whatever else may have been mapped at its address.
+bool CanRead(const std::byte* byte, std::byte value) {
   int ends[2] = {-1, -1};
   if (::pipe(ends) != 0) {
     return false;
   }
-  const bool is_readable = ::write(ends[1], byte, 1) == 1;
+  std::byte found{0};
+  const bool is_readable =
+      ::write(ends[1], byte, 1) == 1 && ::read(ends[0], &found, 1) == 1 && found == value;
   ::close(ends[0]);
   ::close(ends[1]);
   return is_readable;
@@ -92,14 +95,15 @@ TEST(HostMemoryTest, StaysOutOfCoreDumpsAndChildren) {
 TEST(HostMemoryTest, IsNotMappedInAForkedChild) {
   const auto memory = HostMemory::Map({.bytes = 4 * kMiB});
   ASSERT_OK(memory);
+  constexpr std::byte kMark{0x5a};
   const std::byte* byte = (*memory)->bytes().data();
-  (*memory)->bytes().front() = std::byte{1};
-  ASSERT_TRUE(CanRead(byte));
+  (*memory)->bytes().front() = kMark;
+  ASSERT_TRUE(CanRead(byte, kMark));
 
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    ::_exit(CanRead(byte) ? 1 : 0);
+    ::_exit(CanRead(byte, kMark) ? 1 : 0);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

@@ -2,9 +2,12 @@
 #include "tiers/host/host_slabs.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <map>
-#include <string>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -150,6 +153,34 @@ TEST(HostSlabsTest, PoisonsWhatIsFreedWhenAskedTo) {
   std::ranges::fill(bytes, std::byte{1});
   slabs->Free(slot);
   EXPECT_TRUE(std::ranges::all_of(bytes, [](std::byte b) { return b == HostSlabs::kPoison; }));
+}
+
+// Statistics are read while the mover works; each number by itself must be one that was true.
+TEST(HostSlabsTest, TellsItsUsageToOtherThreads) {
+  const auto slabs = MakeSlabs(4 * kMiB);
+  std::atomic<bool> is_done = false;
+  std::atomic<int> wrong_count = 0;
+  std::thread reader([&] {
+    while (!is_done.load()) {
+      const HostUsage usage = slabs->usage();
+      const bool is_right = usage.bytes_total == 4 * kMiB && usage.slots_reserved <= 3 &&
+                            usage.bytes_reserved % 65'536 == 0 &&
+                            slabs->class_usage(15).slots_reserved <= 3;
+      wrong_count += is_right ? 0 : 1;
+    }
+  });
+  for (int round = 0; round < 2'000; ++round) {
+    std::array<HostSlot, 3> slots{};
+    for (HostSlot& slot : slots) {
+      slot = slabs->Reserve(65'536).value();
+    }
+    for (const HostSlot slot : slots) {
+      slabs->Free(slot);
+    }
+  }
+  is_done.store(true);
+  reader.join();
+  EXPECT_EQ(wrong_count.load(), 0);
 }
 
 // Reservations as ranges of pages in an ordered map: nothing may overlap or leave the area.
