@@ -27,7 +27,8 @@ class PageToucher {
   struct Token {};  // Only Start can name it.
 
  public:
-  // The largest piece, and so what Stop may have to wait for: some 10 ms of zeroing.
+  // The largest piece, and so what Stop may have to wait for: 2 ms of zeroing, and 40 where a
+  // hypervisor finds the memory only now.
   static constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
 
   // `area` stays until the toucher is destroyed. kResourceExhausted when no thread can be started.
