@@ -14,6 +14,8 @@
 #include <optional>
 #include <system_error>
 
+#include "base/remove_on_signal.h"
+
 namespace kvferry {
 namespace {
 
@@ -78,7 +80,8 @@ struct TemporaryFile {
 };
 
 // A file of an unused name beside `path`; the mode is what the process gives to any new file.
-Result<TemporaryFile> OpenTemporary(const std::string& path) {
+// `asked_path` stands for it in errors.
+Result<TemporaryFile> OpenTemporary(const std::string& path, const std::string& asked_path) {
   static std::atomic<unsigned> counter = 0;
   for (int attempt = 0; attempt < kNameAttemptsMax; ++attempt) {
     TemporaryFile temporary;
@@ -90,10 +93,10 @@ Result<TemporaryFile> OpenTemporary(const std::string& path) {
       return temporary;
     }
     if (errno != EEXIST) {
-      return WriteError(path, errno);
+      return WriteError(asked_path, errno);
     }
   }
-  return WriteError(path, EEXIST);
+  return WriteError(asked_path, EEXIST);
 }
 
 Status WriteDirectly(const std::string& path, std::string_view text) {
@@ -132,7 +135,7 @@ Status WriteFileAtomically(const std::string& path, std::string_view text) {
   if (!target.is_regular) {
     return WriteDirectly(target.path, text);
   }
-  KVFERRY_ASSIGN_OR_RETURN(TemporaryFile temporary, OpenTemporary(target.path));
+  KVFERRY_ASSIGN_OR_RETURN(TemporaryFile temporary, OpenTemporary(target.path, path));
   int error = WriteAll(temporary.file.fd(), text);
   if (error == 0 && target.mode && ::fchmod(temporary.file.fd(), *target.mode) != 0) {
     error = errno;
@@ -150,11 +153,78 @@ Status WriteFileAtomically(const std::string& path, std::string_view text) {
   return Status::Ok();
 }
 
+AtomicFile::AtomicFile() noexcept = default;
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      target_path_(std::move(other.target_path_)),
+      temporary_path_(std::exchange(other.temporary_path_, {})),
+      mode_(other.mode_),
+      stream_(std::move(other.stream_)),
+      removal_(std::move(other.removal_)) {}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_path_.empty()) {
+    ::unlink(temporary_path_.c_str());
+  }
+}
+
+Result<AtomicFile> AtomicFile::Create(const std::string& path) {
+  const Target target = Look(path);
+  AtomicFile file;
+  file.path_ = path;
+  file.target_path_ = target.path;
+  file.mode_ = target.mode;
+  FileDescriptor descriptor;
+  if (target.is_regular) {
+    // Before the first signal can come, the handler knows the name.
+    const SignalsHeldBack held_back;
+    KVFERRY_ASSIGN_OR_RETURN(TemporaryFile temporary, OpenTemporary(target.path, path));
+    file.removal_ = std::make_unique<RemoveOnSignal>(temporary.path);
+    file.temporary_path_ = std::move(temporary.path);
+    descriptor = std::move(temporary.file);
+  } else {
+    descriptor = FileDescriptor(::open(target.path.c_str(), O_WRONLY | O_CLOEXEC));
+  }
+  if (!descriptor.is_open()) {
+    return WriteError(path, errno);
+  }
+  file.stream_.reset(::fdopen(descriptor.fd(), "w"));
+  if (file.stream_ == nullptr) {
+    return WriteError(path, errno);
+  }
+  (void)descriptor.Release();  // The stream closes it.
+  return file;
+}
+
+Status AtomicFile::Commit() {
+  int error = 0;
+  if (std::fflush(stream_.get()) != 0) {
+    error = errno;
+  }
+  const bool is_temporary = !temporary_path_.empty();
+  if (error == 0 && is_temporary && mode_ && ::fchmod(::fileno(stream_.get()), *mode_) != 0) {
+    error = errno;
+  }
+  // A full disk may be noticed as late as here.
+  if (std::fclose(stream_.release()) != 0 && error == 0) {
+    error = errno;
+  }
+  if (error == 0 && is_temporary && ::rename(temporary_path_.c_str(), target_path_.c_str()) != 0) {
+    error = errno;
+  }
+  if (error != 0) {
+    return WriteError(path_, error);
+  }
+  removal_.reset();
+  temporary_path_.clear();
+  return Status::Ok();
+}
+
 Status CheckFileCanBeWritten(const std::string& path) {
   const Target target = Look(path);
   Status status;
   if (target.is_regular) {
-    Result<TemporaryFile> temporary = OpenTemporary(target.path);
+    Result<TemporaryFile> temporary = OpenTemporary(target.path, path);
     if (temporary.has_value()) {
       ::unlink(temporary->path.c_str());
     }

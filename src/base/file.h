@@ -1,6 +1,9 @@
 // FileDescriptor, and files that are written whole or not at all.
 #pragma once
 
+#include <cstdio>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +27,8 @@ class FileDescriptor {
 
   int fd() const noexcept { return fd_; }
   bool is_open() const noexcept { return fd_ >= 0; }
+  // Gives the descriptor away; empty afterwards.
+  int Release() noexcept { return std::exchange(fd_, -1); }
   // Closes now and says what the system thinks of it; 0 or errno. Empty afterwards in any case.
   int Close() noexcept;
 
@@ -38,6 +43,44 @@ class FileDescriptor {
 //
 // Thread-safe for different paths.
 Status WriteFileAtomically(const std::string& path, std::string_view text);
+
+class RemoveOnSignal;
+
+// The same for a content that comes piece by piece: what is written to stream() becomes the file by
+// Commit, and leaves nothing behind without one, also when TERM, INT or HUP ends the process. One
+// at a time in a process.
+//
+// Thread-compatible.
+class AtomicFile {
+ public:
+  // kIoError naming the path.
+  static Result<AtomicFile> Create(const std::string& path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();
+
+  // Borrowed until Commit.
+  std::FILE* stream() const noexcept { return stream_.get(); }
+  // Closes the stream and puts the file at its place. kIoError naming the path given to Create; the
+  // place is as it was before then. Once only.
+  Status Commit();
+
+ private:
+  struct Close {
+    void operator()(std::FILE* stream) const noexcept { std::fclose(stream); }
+  };
+
+  AtomicFile() noexcept;
+
+  std::string path_;            // As given.
+  std::string target_path_;     // Behind links.
+  std::string temporary_path_;  // Empty where the file is written to directly, and after Commit.
+  std::optional<unsigned> mode_;
+  std::unique_ptr<std::FILE, Close> stream_;
+  std::unique_ptr<RemoveOnSignal> removal_;
+};
 
 // Whether WriteFileAtomically could start: the folder exists and takes new files, the path is no
 // folder. For asking before a long run; leaves nothing behind. kInvalidArgument naming the path.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 class FileTest : public ::testing::Test {
- protected:
+ public:
   FileTest() {
     std::string pattern = ::testing::TempDir() + "kvferry-file-XXXXXX";
     folder_ = ::mkdtemp(pattern.data());
@@ -30,6 +31,7 @@ class FileTest : public ::testing::Test {
     fs::remove_all(folder_, error);
   }
 
+ protected:
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
   static std::string Read(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
@@ -144,6 +146,78 @@ TEST_F(FileTest, CheckRefusesWhatCannotBeWritten) {
   EXPECT_STATUS(CheckFileCanBeWritten(Path("absent/a")), StatusCode::kInvalidArgument);
 }
 
+// Nothing is seen of it before Commit, and all of it afterwards.
+TEST_F(FileTest, AnAtomicFileAppearsAtOnce) {
+  ASSERT_OK(WriteFileAtomically(Path("a"), "old"));
+  ASSERT_EQ(::chmod(Path("a").c_str(), 0640), 0);
+  fs::create_symlink("a", folder_ / "link");
+  Result<AtomicFile> file = AtomicFile::Create(Path("link"));
+  ASSERT_OK(file);
+
+  ASSERT_GE(std::fputs("new", file->stream()), 0);
+  ASSERT_EQ(std::fflush(file->stream()), 0);
+  EXPECT_EQ(Read(Path("a")), "old");
+  ASSERT_OK(file->Commit());
+
+  EXPECT_EQ(Read(Path("a")), "new");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  struct stat status = {};
+  ASSERT_EQ(::stat(Path("a").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0640U);
+  EXPECT_EQ(FilesInFolder(), 2U);
+}
+
+// The work failed: the old content stays and no neighbour is left.
+TEST_F(FileTest, AnAtomicFileWithoutCommitLeavesNothing) {
+  ASSERT_OK(WriteFileAtomically(Path("a"), "old"));
+  {
+    Result<AtomicFile> file = AtomicFile::Create(Path("a"));
+    ASSERT_OK(file);
+    ASSERT_GE(std::fputs("new", file->stream()), 0);
+  }
+
+  EXPECT_EQ(Read(Path("a")), "old");
+  EXPECT_EQ(FilesInFolder(), 1U);
+}
+
+// A file that happens to have the neighbour's name is somebody's, and a link there leads elsewhere.
+TEST_F(FileTest, AnAtomicFileSparesItsNeighbours) {
+  for (int i = 0; i < 50; ++i) {
+    const std::string name = "a.part-" + std::to_string(::getpid()) + "-" + std::to_string(i);
+    fs::create_symlink("victim", folder_ / name);
+  }
+  Result<AtomicFile> file = AtomicFile::Create(Path("a"));
+  ASSERT_OK(file);
+  ASSERT_GE(std::fputs("new", file->stream()), 0);
+  ASSERT_OK(file->Commit());
+
+  EXPECT_EQ(Read(Path("a")), "new");
+  EXPECT_FALSE(fs::exists(Path("victim")));
+  EXPECT_EQ(FilesInFolder(), 51U);
+}
+
+TEST_F(FileTest, AnAtomicFileReportsAFullDeviceByTheNameGiven) {
+  if (!fs::exists("/dev/full")) {
+    GTEST_SKIP() << "no /dev/full here";
+  }
+  Result<AtomicFile> file = AtomicFile::Create("/dev/full");
+  ASSERT_OK(file);
+  ASSERT_GE(std::fputs("new", file->stream()), 0);
+
+  const Status status = file->Commit();
+  EXPECT_STATUS(status, StatusCode::kIoError);
+  EXPECT_EQ(status.native_code(), ENOSPC);
+  EXPECT_NE(status.message().find("\"/dev/full\""), std::string::npos);
+}
+
+TEST_F(FileTest, AnAtomicFileCannotBeCreatedInAFolderThatIsNotThere) {
+  const Result<AtomicFile> file = AtomicFile::Create(Path("absent/a"));
+
+  EXPECT_STATUS(file, StatusCode::kIoError);
+  EXPECT_NE(file.error().message().find("absent/a\""), std::string::npos);
+  EXPECT_STATUS(AtomicFile::Create(folder_.string()), StatusCode::kIoError);
+}
+
 // One close for each descriptor, whatever was moved where.
 TEST(FileDescriptorTest, MovesItsDescriptorAndClosesItOnce) {
   FileDescriptor first(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -151,7 +225,8 @@ TEST(FileDescriptorTest, MovesItsDescriptorAndClosesItOnce) {
   ASSERT_GE(number, 0);
 
   FileDescriptor second(std::move(first));
-  EXPECT_FALSE(first.is_open());  // NOLINT(bugprone-use-after-move): moved-from is empty.
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): moved-from is empty.
+  EXPECT_FALSE(first.is_open());
   FileDescriptor third;
   third = std::move(second);
 
