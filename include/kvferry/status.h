@@ -134,12 +134,11 @@ class [[nodiscard]] Result {
 }  // namespace kvferry
 
 // Propagation: the only two macros beside the checks.
-#define KVFERRY_RETURN_IF_ERROR(expression)                                        \
-  do {                                                                             \
-    if (::kvferry::Status kvferry_status_ = (expression); !kvferry_status_.ok()) { \
-      return kvferry_status_;                                                      \
-    }                                                                              \
-  } while (false)
+#define KVFERRY_RETURN_IF_ERROR(expression)                                      \
+  do                                                                             \
+    if (::kvferry::Status kvferry_status_ = (expression); !kvferry_status_.ok()) \
+      return kvferry_status_;                                                    \
+  while (false)
 
 #define KVFERRY_CONCAT_INNER(a, b) a##b
 #define KVFERRY_CONCAT(a, b) KVFERRY_CONCAT_INNER(a, b)

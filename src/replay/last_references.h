@@ -68,10 +68,10 @@ class LastReferences {
                                  return other > number;
                                });
         const auto count = static_cast<std::uint32_t>(end - run_begin);
+        if (number != 0 && reuse.leading_seen == 0) {
+          reuse = {end_position, number - 1};
+        }
         if (number != 0) {
-          if (reuse.leading_seen == 0) {
-            reuse = {end_position, number - 1};
-          }
           on_run(ReferenceRun{number - 1, end_position - count, count});
         }
         end_position -= count;

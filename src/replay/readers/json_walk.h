@@ -48,9 +48,8 @@ Status CheckNoNul(std::string_view text);
 }  // namespace kvferry::replay
 
 // Returns from the function at hand with the reason when a simdjson call failed.
-#define KVFERRY_RETURN_IF_JSON_ERROR(expression)                                       \
-  do {                                                                                 \
-    if (const simdjson::error_code kvferry_code_ = (expression); kvferry_code_ != 0) { \
-      return ::kvferry::replay::JsonStatus(kvferry_code_);                             \
-    }                                                                                  \
-  } while (false)
+#define KVFERRY_RETURN_IF_JSON_ERROR(expression)                                     \
+  do                                                                                 \
+    if (const simdjson::error_code kvferry_code_ = (expression); kvferry_code_ != 0) \
+      return ::kvferry::replay::JsonStatus(kvferry_code_);                           \
+  while (false)
