@@ -43,6 +43,10 @@ std::string FormatSignedCount(std::int64_t count) {
   return "-" + FormatCount(0 - static_cast<std::uint64_t>(count));
 }
 
+std::string FormatCounted(std::uint64_t count, std::string_view one, std::string_view many) {
+  return FormatCount(count).append(" ").append(count == 1 ? one : many);
+}
+
 std::string FormatPercent(double ratio) {
   return FormatDecimal(ratio * 100, 2) + "%";
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kvferry::replay {
@@ -11,6 +12,8 @@ namespace kvferry::replay {
 // "12,031".
 std::string FormatCount(std::uint64_t count);
 std::string FormatSignedCount(std::int64_t count);
+// "1 block" or "12,031 blocks".
+std::string FormatCounted(std::uint64_t count, std::string_view one, std::string_view many);
 // "37.36%" of a ratio, two decimals.
 std::string FormatPercent(double ratio);
 // `value` with that many decimals.

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "replay/text_format.h"
 
 namespace kvferry::replay {
 namespace {
@@ -130,12 +131,13 @@ std::size_t TraceBuilder::FollowRun(std::span<const std::uint64_t> ids,
 }
 
 Status TraceBuilder::MemoryError(std::uint64_t needed_bytes) const {
-  return Status::Error(StatusCode::kResourceExhausted,
-                       "the trace needs " + FormatBytes(needed_bytes) + " of at most " +
-                           FormatBytes(memory_max_bytes_) + ": " +
-                           std::to_string(trace_.requests_.size()) + " requests and " +
-                           std::to_string(trace_.parent_.size()) +
-                           " distinct blocks so far; raise --memory");
+  return Status::Error(
+      StatusCode::kResourceExhausted,
+      "the trace needs " + FormatBytes(needed_bytes) + " of at most " +
+          FormatBytes(memory_max_bytes_) + ": " +
+          FormatCounted(trace_.requests_.size(), "request", "requests") + " and " +
+          FormatCounted(trace_.parent_.size(), "distinct block", "distinct blocks") +
+          " so far; raise --memory");
 }
 
 std::uint32_t TraceBuilder::FindOrAdd(std::uint32_t high, std::uint64_t id, std::uint32_t parent) {

@@ -247,7 +247,41 @@ TEST(ReadTraceTest, SaysWhatItWouldNeedAboveTheMemoryLimit) {
   const Result<Trace> trace = Read(options);
 
   EXPECT_STATUS(trace, StatusCode::kResourceExhausted);
-  EXPECT_NE(trace.status().message().find("all of it needs about"), std::string_view::npos);
+  EXPECT_NE(trace.status().message().find("requests and"), std::string_view::npos);
+  // The file is in the buffers whole, so its share read says nothing about what it needs.
+  EXPECT_EQ(trace.status().message().find("all of it needs about"), std::string_view::npos);
+}
+
+TEST(ReadTraceTest, SaysWhatAllOfALargeFileWouldNeed) {
+  const TraceFolder folder;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) {
+    text += "{\"timestamp\":" + std::to_string(i) +
+            ",\"input_length\":64,\"output_length\":1,\"hash_ids\":[" + std::to_string(i) + "]}" +
+            std::string(2'400, ' ') + "\n";
+  }
+  ReadOptions options;
+  options.paths = {folder.Write("a", text)};
+  options.block_tokens = 64;
+  const Result<Trace> whole = Read(options);
+  ASSERT_OK(whole);
+  options.memory_max_bytes = whole->memory_bytes() * 3 / 4;
+
+  const Result<Trace> trace = Read(options);
+
+  EXPECT_STATUS(trace, StatusCode::kResourceExhausted);
+  EXPECT_NE(trace.status().message().find("all of it needs about"), std::string_view::npos)
+      << trace.status().message();
+}
+
+// Blank lines in front of a trace change nothing, however many.
+TEST(ReadTraceTest, ReadsWhatFollowsMegabytesOfBlankLines) {
+  const TraceFolder folder;
+  const std::string blanks = std::string(3 << 19, ' ') + std::string(3 << 19, '\n');
+
+  EXPECT_EQ(ContentOf(Read(folder.Write("a", blanks + kGood))),
+            ContentOf(Read(folder.Write("b", kGood))));
+  EXPECT_STATUS(Read(folder.Write("c", blanks)), StatusCode::kDataLoss);
 }
 
 TEST(ReadTraceTest, RefusesWhatDoesNotGoTogether) {

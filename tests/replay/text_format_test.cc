@@ -17,6 +17,12 @@ TEST(TextFormatTest, CountsHaveThousandsSeparators) {
   EXPECT_EQ(FormatCount(std::numeric_limits<std::uint64_t>::max()), "18,446,744,073,709,551,615");
 }
 
+TEST(TextFormatTest, CountedThingsHaveASingular) {
+  EXPECT_EQ(FormatCounted(1, "block", "blocks"), "1 block");
+  EXPECT_EQ(FormatCounted(0, "block", "blocks"), "0 blocks");
+  EXPECT_EQ(FormatCounted(1'000, "block", "blocks"), "1,000 blocks");
+}
+
 TEST(TextFormatTest, DurationsChangeTheirUnitAtTwoOfTheNext) {
   EXPECT_EQ(FormatDuration(0), "0.0 s");
   EXPECT_EQ(FormatDuration(114'000), "114.0 s");

@@ -83,6 +83,19 @@ std::optional<int> ParseZone(std::string_view text) {
 
 }  // namespace
 
+bool IsAzureHeader(std::string_view line) {
+  constexpr std::size_t kHeaderBytesMax = 4096;
+  line = line.substr(0, line.find_last_not_of('\r') + 1);
+  if (line.size() > kHeaderBytesMax) {
+    return false;
+  }
+  const std::vector<std::string_view> fields = Split(line);
+  return std::all_of(std::begin(kNames), std::end(kNames), [&](std::string_view name) {
+    return std::any_of(fields.begin(), fields.end(),
+                       [&](std::string_view field) { return EqualsIgnoringCase(field, name); });
+  });
+}
+
 std::optional<std::int64_t> ParseTimestamp(std::string_view text) {
   const std::optional<int> year = TakeNumber(text, 4, '-');
   const std::optional<int> month = TakeNumber(text, 2, '-');

@@ -17,6 +17,10 @@ namespace kvferry::replay {
 // time zone ("Z", "+01:00") or none, as milliseconds of the era, cut. Nothing for any other text.
 std::optional<std::int64_t> ParseTimestamp(std::string_view text);
 
+// Whether a line names the columns TIMESTAMP, ContextTokens and GeneratedTokens, in any order and
+// case, quoted or not.
+bool IsAzureHeader(std::string_view line);
+
 // Columns TIMESTAMP, ContextTokens, GeneratedTokens in any order and case; others are passed over.
 //
 // Thread-compatible; the context must outlive it.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
 namespace kvferry::replay {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::string_view kGzipMagic("\x1f\x8b", 2);
 constexpr std::string_view kZstdMagic("\x28\xb5\x2f\xfd", 4);
 // Frames of any content that a decoder passes over; pzstd and seekable files begin with one.
 constexpr std::string_view kSkippableMagicEnd("\x2a\x4d\x18", 3);
-constexpr int kWindowLogMax = 27;
+constexpr int kWindowLogMax = 27;  // 128 MiB, zstd's own default limit.
 constexpr int kNestingMax = 3;
 constexpr std::size_t kInputBytes = std::size_t{128} << 10;
 constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib: expect a gzip header, checks its CRC.
@@ -59,7 +60,8 @@ class CompressedInput {
 Status Damaged(std::string_view kind, std::uint64_t offset, std::string_view reason) {
   return Status::Error(StatusCode::kDataLoss, std::string(kind) + " data is damaged at byte " +
                                                   std::to_string(offset) + ": " +
-                                                  std::string(reason) + "; nothing of it is used");
+                                                  std::string(reason) +
+                                                  "; nothing of it is used: get the file anew");
 }
 
 Status Truncated(std::string_view kind, std::uint64_t offset) {
@@ -175,6 +177,11 @@ class ZstdStream final : public ByteStream {
       ZSTD_inBuffer in{window.data(), window.size(), 0};
       const std::size_t rest = ZSTD_decompressStream(context_.get(), &out, &in);
       input_.Use(in.pos);
+      if (ZSTD_getErrorCode(rest) == ZSTD_error_frameParameter_windowTooLarge) {
+        return Status::Error(StatusCode::kDataLoss,
+                             "zstd data needs a window of more than 128 MiB to decompress, so it "
+                             "is not read: unpack it first by zstd -d --long=31");
+      }
       if (ZSTD_isError(rest) != 0) {
         return Damaged("zstd", input_.offset(), ZSTD_getErrorName(rest));
       }

@@ -24,7 +24,9 @@ Result<std::unique_ptr<FileSource>> FileSource::Open(const std::string& path, Re
   }
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) {
-    return Status::Error(StatusCode::kIoError, "cannot open " + path, errno);
+    return Status::Error(StatusCode::kIoError,
+                         "cannot open " + path + " (check its name and your right to read it)",
+                         errno);
   }
   const int fd = file.fd();
   return std::unique_ptr<FileSource>(new FileSource(path, std::move(file), fd, meter));

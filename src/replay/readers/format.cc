@@ -2,9 +2,9 @@
 #include "replay/readers/format.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "replay/read_trace.h"
+#include "replay/readers/azure_reader.h"
 
 namespace kvferry::replay {
 namespace {
@@ -60,21 +60,13 @@ std::string_view FormatOfLine(std::string_view line) {
   return {};
 }
 
+}  // namespace
+
 std::string_view WithoutMarkAndSpaces(std::string_view start) {
   start.remove_prefix(start.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   start.remove_prefix(std::min(start.find_first_not_of(" \t\r\n"), start.size()));
   return start;
 }
-
-bool IsAzureHeader(std::string_view line) {
-  std::string lower;
-  for (const char c : line.substr(0, kSeenBytes)) {
-    lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return lower.starts_with("timestamp,contexttokens,generatedtokens");
-}
-
-}  // namespace
 
 std::string FormatNames() {
   std::string names;
@@ -99,9 +91,10 @@ bool LooksLikeSession(std::string_view start, bool is_said) {
 Result<std::string_view> RecognizeFormat(std::string_view start) {
   start = WithoutMarkAndSpaces(start);
   if (start.empty()) {
-    return Status::Error(StatusCode::kDataLoss, "is empty: no request in it");
+    return Status::Error(StatusCode::kDataLoss,
+                         "is empty: no request in it; give a file that holds some");
   }
-  if (IsAzureHeader(start)) {
+  if (IsAzureHeader(start.substr(0, start.find('\n')))) {
     return std::string_view("azure");
   }
   if (HasKey(start, "requests") &&

@@ -11,7 +11,10 @@ namespace kvferry::replay {
 // So many bytes of the (decompressed) beginning decide.
 inline constexpr std::size_t kFormatBytes = std::size_t{1} << 20;
 
-// A name of TraceFormats() for a text's beginning, at most kFormatBytes of it. kDataLoss, saying
+// What follows a byte order mark and white space, where there are any.
+std::string_view WithoutMarkAndSpaces(std::string_view start);
+
+// A name of TraceFormats() for a text's beginning, kFormatBytes of it or all. kDataLoss, saying
 // what was seen and which formats there are, when it is none of them.
 Result<std::string_view> RecognizeFormat(std::string_view start);
 

@@ -1,6 +1,7 @@
 // From a path to the reader of its format.
 #include "replay/readers/path_reader.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "replay/readers/file_source.h"
 #include "replay/readers/format.h"
 #include "replay/readers/jsonl_reader.h"
+#include "replay/text_format.h"
 
 namespace kvferry::replay {
 namespace {
@@ -17,6 +19,32 @@ namespace {
 bool IsFolder(const std::string& path) {
   std::error_code error;
   return path != "-" && std::filesystem::is_directory(path, error);
+}
+
+// Whether a file says by its name that it is JSON, compressed or not.
+bool IsJsonName(std::string_view name) {
+  for (const std::string_view end : {".gz", ".zst"}) {
+    name.remove_suffix(name.ends_with(end) ? end.size() : 0);
+  }
+  return name.ends_with(".json");
+}
+
+// The beginning of a text, so much that kFormatBytes of it are behind blank lines at its front.
+Result<std::string_view> PeekText(PeekableStream& stream) {
+  constexpr std::size_t kBlankBytesMax = std::size_t{64} << 20;
+  std::size_t wanted = kFormatBytes;
+  while (true) {
+    KVFERRY_ASSIGN_OR_RETURN(const std::string_view start, stream.Peek(wanted));
+    const std::size_t blank = start.size() - WithoutMarkAndSpaces(start).size();
+    if (start.size() < wanted || wanted - blank >= kFormatBytes) {
+      return start;
+    }
+    if (blank > kBlankBytesMax) {
+      return Status::Error(StatusCode::kDataLoss,
+                           "begins with more than 64 MiB of blank lines: remove them");
+    }
+    wanted = blank < start.size() ? blank + kFormatBytes : wanted * 2;
+  }
 }
 
 }  // namespace
@@ -79,9 +107,10 @@ Result<FileFacts> PathReader::ReadContent(std::unique_ptr<ByteStream> content) {
 
 Result<FileFacts> PathReader::ReadText(PeekableStream& stream) {
   std::string_view format = context_.options().format;
-  KVFERRY_ASSIGN_OR_RETURN(const std::string_view start, stream.Peek(kFormatBytes));
+  KVFERRY_ASSIGN_OR_RETURN(const std::string_view start, PeekText(stream));
   if (start.empty()) {
-    return Status::Error(StatusCode::kDataLoss, "is empty: no request in it");
+    return Status::Error(StatusCode::kDataLoss,
+                         "is empty: no request in it; give a file that holds some");
   }
   if (format.empty()) {
     KVFERRY_ASSIGN_OR_RETURN(format, RecognizeFormat(start));
@@ -92,8 +121,11 @@ Result<FileFacts> PathReader::ReadText(PeekableStream& stream) {
   }
   if (format == "ragpulse") {
     return Status::Error(StatusCode::kInvalidArgument,
-                         "is one of RAGPulse's files: give the folder, or the tar archive, that "
-                         "holds the trace and the five files of chunk lengths");
+                         std::string(context_.options().format.empty()
+                                         ? "is one of RAGPulse's files"
+                                         : "is one file, and --format ragpulse reads several") +
+                             ": give the folder, or the tar archive, that "
+                             "holds the trace and the five files of chunk lengths");
   }
   return ReadJsonl(stream, format);
 }
@@ -117,50 +149,74 @@ Result<FileFacts> PathReader::ReadJsonl(PeekableStream& stream, std::string_view
 
 Result<FileFacts> PathReader::ReadArchive(Archive& archive) {
   const std::string& forced = context_.options().format;
+  if (!forced.empty() && forced != "sessions" && forced != "ragpulse") {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "is a folder or an archive, which --format " + forced +
+                             " does not read, only sessions and ragpulse: give its files one by "
+                             "one");
+  }
   RagpulseReader ragpulse(context_);
-  std::uint64_t sessions = 0;
-  std::uint64_t ragpulse_files = 0;
-  std::uint64_t others = 0;
+  Members members;
   while (true) {
     KVFERRY_ASSIGN_OR_RETURN(const bool has_member, archive.Next());
     if (!has_member) {
       break;
     }
-    PeekableStream& member = archive.member();
-    Result<std::string_view> start = member.Peek(kFormatBytes);
-    if (!start.has_value()) {
-      return start.error().WithContext(archive.member_name());
-    }
-    const RagpulseReader::FileKind kind = RagpulseReader::Recognize(*start);
-    Status status;
-    if (kind == RagpulseReader::FileKind::kTrace && forced != "sessions") {
-      ++ragpulse_files;
-      status = ragpulse.ReadTraceFile(member);
-    } else if (kind == RagpulseReader::FileKind::kLengths && forced != "sessions") {
-      ++ragpulse_files;
-      status = ragpulse.ReadLengths(member);
-    } else if (LooksLikeSession(*start, forced == "sessions")) {
-      ++sessions;
-      status = Sessions().ReadSession(member);
-    } else {
-      ++others;
-    }
-    KVFERRY_RETURN_IF_ERROR(status.WithContext(archive.member_name()));
+    KVFERRY_RETURN_IF_ERROR(
+        ReadMember(archive, ragpulse, members).WithContext(archive.member_name()));
   }
-  if (sessions > 0 && ragpulse_files > 0) {
+  if (members.sessions > 0 && members.ragpulse_files > 0) {
     return Status::Error(StatusCode::kDataLoss,
                          "holds session files and RAGPulse files: give them apart");
   }
-  if (sessions + ragpulse_files == 0) {
+  if (members.sessions + members.ragpulse_files == 0) {
     return Status::Error(StatusCode::kDataLoss,
                          "holds neither session JSON nor RAGPulse files (" +
-                             std::to_string(others) + " other files); known formats are " +
-                             FormatNames() + ", and those of single files are given one by one");
+                             FormatCounted(members.others, "other file", "other files") +
+                             "); known formats are " + FormatNames() +
+                             ", and those of single files are given one by one");
   }
-  if (others > 0) {
-    context_.AddNote(std::to_string(others) + " files are in no known format and passed over");
+  if (members.others > 0) {
+    context_.AddNote(FormatCounted(members.others, "file is", "files are") +
+                     " in no known format and passed over (" + members.other_names + ")");
   }
-  return ragpulse_files > 0 ? ragpulse.AddRequests() : Sessions().facts();
+  return members.ragpulse_files > 0 ? ragpulse.AddRequests() : Sessions().facts();
+}
+
+Status PathReader::ReadMember(Archive& archive, RagpulseReader& ragpulse, Members& members) {
+  const std::string& forced = context_.options().format;
+  PeekableStream& member = archive.member();
+  KVFERRY_ASSIGN_OR_RETURN(const std::string_view start, member.Peek(kFormatBytes));
+  const RagpulseReader::FileKind kind =
+      forced == "sessions" ? RagpulseReader::FileKind::kNone : RagpulseReader::Recognize(start);
+  if (kind == RagpulseReader::FileKind::kTrace) {
+    ++members.ragpulse_files;
+    return ragpulse.ReadTraceFile(member);
+  }
+  if (kind == RagpulseReader::FileKind::kLengths) {
+    ++members.ragpulse_files;
+    return ragpulse.ReadLengths(member);
+  }
+  if (forced != "ragpulse" && LooksLikeSession(start, forced == "sessions")) {
+    ++members.sessions;
+    return Sessions().ReadSession(member);
+  }
+  return PassOver(archive, start, members);
+}
+
+Status PathReader::PassOver(Archive& archive, std::string_view start, Members& members) {
+  constexpr std::uint64_t kNamedMax = 3;
+  ++members.others;
+  if (members.others <= kNamedMax) {
+    members.other_names += (members.others > 1 ? ", " : "") + archive.member_name();
+  } else if (members.others == kNamedMax + 1) {
+    members.other_names += ", ...";
+  }
+  if (context_.options().format == "ragpulse" ||
+      (!WithoutMarkAndSpaces(start).starts_with('{') && !IsJsonName(archive.member_name()))) {
+    return Status::Ok();
+  }
+  return CheckIsJson(context_, archive.member());
 }
 
 SessionReader& PathReader::Sessions() {

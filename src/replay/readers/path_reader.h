@@ -34,6 +34,15 @@ class PathReader {
   Result<FileFacts> ReadText(PeekableStream& stream);
   Result<FileFacts> ReadJsonl(PeekableStream& stream, std::string_view format);
   Result<FileFacts> ReadArchive(Archive& archive);
+  // What was met in an archive.
+  struct Members {
+    std::uint64_t sessions = 0;
+    std::uint64_t ragpulse_files = 0;
+    std::uint64_t others = 0;
+    std::string other_names;  // The first few.
+  };
+  Status ReadMember(Archive& archive, RagpulseReader& ragpulse, Members& members);
+  Status PassOver(Archive& archive, std::string_view start, Members& members);
   SessionReader& Sessions();
 
   ReadContext& context_;

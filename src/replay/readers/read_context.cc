@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "replay/text_format.h"
 
 namespace kvferry::replay {
 namespace {
@@ -83,13 +84,15 @@ Status ReadContext::CheckRoom(std::uint64_t bytes) const {
   }
   return MemoryError("the trace needs " + FormatBytes(needed_bytes) + " of at most " +
                      FormatBytes(options_.memory_max_bytes) + " for its first " +
-                     std::to_string(requests_) + " requests; raise --memory");
+                     FormatCounted(requests_, "request", "requests") + "; raise --memory");
 }
 
 Status ReadContext::MemoryError(const std::string& reason) const {
   const ReadProgress& progress = meter_.progress();
   std::string text = reason + ", or read less of one file by --limit or --to";
-  if (progress.bytes_total > 0 && progress.bytes_read > 0) {
+  // Files are read ahead of their requests: in less than this the share read says too little.
+  constexpr std::uint64_t kForecastBytesMin = std::uint64_t{16} << 20;
+  if (progress.bytes_total > 0 && progress.bytes_read >= kForecastBytesMin) {
     const auto read = static_cast<double>(progress.bytes_read);
     const double share = read / static_cast<double>(progress.bytes_total);
     const auto held = static_cast<double>(builder_.memory_bytes() + held_bytes_);
@@ -167,9 +170,9 @@ Result<Trace> ReadContext::Finish() {
         origin.name + ": no request in it" + (skipped_lines_ > 0 ? " beside skipped lines" : ""));
   }
   if (unsorted_ > 0) {
-    AddNote(std::to_string(unsorted_) +
-            " requests are earlier than the one before them; file order stands and gaps below zero "
-            "count as zero");
+    AddNote(FormatCounted(unsorted_, "request is earlier than the one before it",
+                          "requests are earlier than the one before them") +
+            "; file order stands and gaps below zero count as zero");
   }
   if (!builder_.is_chained()) {
     AddNote("ids are not prefix-chained (request " + std::to_string(first_unchained_) +

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "replay/readers/block_size.h"
+#include "replay/readers/format.h"
 #include "replay/readers/json_number.h"
 #include "replay/readers/json_walk.h"
 #include "replay/readers/trace_line.h"
@@ -214,6 +215,20 @@ class SessionReader::Decoder {
   unsigned seen_ = 0;  // Fields of the entry at hand.
 };
 
+Status CheckIsJson(ReadContext& context, ByteStream& stream) {
+  Result<PaddedText> text = ReadWhole(stream, kSessionBytesMax, simdjson::SIMDJSON_PADDING);
+  if (text.status().code() == StatusCode::kResourceExhausted) {
+    return Status::Ok();  // No session is so long.
+  }
+  KVFERRY_RETURN_IF_ERROR(text.status());
+  KVFERRY_RETURN_IF_ERROR(context.CheckRoom(text->size * kParseFactor));
+  const std::string_view json_text =
+      WithoutMarkAndSpaces(std::string_view(text->bytes.data(), text->size));
+  simdjson::dom::parser parser;
+  const Status json = JsonStatus(parser.parse(json_text.data(), json_text.size(), false).error());
+  return json.ok() ? json : context.BadLine("line", 1, json);
+}
+
 SessionReader::SessionReader(ReadContext& context)
     : context_(context),
       random_(context.options().seed),
@@ -286,31 +301,33 @@ Status SessionReader::ReadSession(ByteStream& stream) {
   return AddSession();
 }
 
+std::uint32_t SessionReader::InferBlockSize() const {
+  BlockSizeVote vote;
+  for (const Request& request : requests_) {
+    if (request.problem.ok()) {
+      vote.Add(request.input_tokens, request.ids_count);
+    }
+  }
+  if (!vote.Decide()) {
+    return 0;
+  }
+  for (const Request& request : requests_) {
+    if (request.problem.ok()) {
+      (void)vote.Narrow(request.input_tokens, request.ids_count);
+    }
+  }
+  return block_tokens_ != 0 && vote.IsCandidate(block_tokens_) ? block_tokens_ : vote.winner();
+}
+
 Status SessionReader::ChooseBlockSize() {
   if (context_.options().block_tokens != 0) {
     return Status::Ok();
   }
-  std::uint64_t size = own_block_tokens_;
+  const std::uint64_t size = own_block_tokens_ != 0 ? own_block_tokens_ : InferBlockSize();
   if (size == 0) {
-    BlockSizeVote vote;
-    for (const Request& request : requests_) {
-      if (request.problem.ok()) {
-        vote.Add(request.input_tokens, request.ids_count);
-      }
-    }
-    if (vote.Decide()) {
-      for (const Request& request : requests_) {
-        if (request.problem.ok()) {
-          (void)vote.Narrow(request.input_tokens, request.ids_count);
-        }
-      }
-      size = block_tokens_ != 0 && vote.IsCandidate(block_tokens_) ? block_tokens_ : vote.winner();
-    }
-    if (size == 0) {
-      return Status::Error(StatusCode::kInvalidArgument,
-                           "no block_size in it, and its requests do not tell it; say it by "
-                           "--block-tokens N");
-    }
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "no block_size in it, and its requests do not tell it; say it by "
+                         "--block-tokens N");
   }
   if (block_tokens_ != 0 && size != block_tokens_) {
     return Status::Error(StatusCode::kInvalidArgument,

@@ -15,6 +15,10 @@
 
 namespace kvferry::replay {
 
+// For a file that stands among sessions and is none: a bad line of `context` if it is no JSON
+// either, so that a session that was cut off is not taken for a file of another kind.
+Status CheckIsJson(ReadContext& context, ByteStream& stream);
+
 // Reads any number of session files. A session's times count from its own start, so starts are
 // drawn: a Poisson process by the options' seed and mean gap, the first at zero, in the order of
 // reading. Ids are local to a session and shared with its sub-agents, whose requests get sessions
@@ -48,6 +52,9 @@ class SessionReader {
 
   Status AddSession();
   Status ChooseBlockSize();
+  // The one size that fits the requests at hand, that of the sessions before if it is among
+  // several; 0 where they do not tell.
+  std::uint32_t InferBlockSize() const;
   std::int64_t DrawStart();
 
   ReadContext& context_;

@@ -56,6 +56,18 @@ TEST(DecompressTest, JoinsMembersAndFrames) {
   EXPECT_EQ(*Unpack(""), "");
 }
 
+// Made by zstd --long=28: not damaged, and there is a way to read it.
+TEST(DecompressTest, NamesTheRemedyForALargeWindow) {
+  const std::string window_of_256_mib("\x28\xb5\x2f\xfd\x00\x90\x09\x00\x00z", 10);
+  const std::string window_of_1_mib("\x28\xb5\x2f\xfd\x00\x50\x09\x00\x00z", 10);
+
+  EXPECT_EQ(*Unpack(window_of_1_mib), "z");
+  const Result<std::string> text = Unpack(window_of_256_mib);
+  EXPECT_STATUS(text, StatusCode::kDataLoss);
+  EXPECT_NE(text.status().message().find("zstd -d --long=31"), std::string_view::npos)
+      << text.status().message();
+}
+
 // A cut file must never look like a shorter whole one.
 TEST(DecompressTest, RefusesACutAtAnyByte) {
   const std::string text = Sample().substr(0, 2'000);

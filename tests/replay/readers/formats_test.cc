@@ -65,6 +65,58 @@ TEST(SessionReaderTest, PutsSubAgentsInTimeOrderOverTheSessionsBlocks) {
             "11250 64 5 1: 3\n");
 }
 
+// A session that was cut off, emptied or overwritten is a bad line, not a file of another kind.
+TEST(SessionReaderTest, CountsBrokenFilesOfAFolderAsBadLines) {
+  const std::string cut(kFirst.substr(0, 6));
+  for (const auto& [name, text] : std::vector<std::pair<std::string, std::string>>{
+           {"b.json", ""}, {"b.json", "garbage"}, {"b", cut}, {"b.json.gz", Gzip(cut)}}) {
+    const TraceFolder sessions;
+    sessions.Write("a.json", kFirst);
+    sessions.Write(name, text);
+    ReadOptions options;
+    options.paths = {sessions.path()};
+
+    const Result<Trace> strict = Read(options);
+    options.skip_bad_lines_max = 1;
+    const Result<Trace> skipping = Read(options);
+
+    EXPECT_STATUS(strict, StatusCode::kDataLoss);
+    EXPECT_NE(strict.status().message().find(name + ": line 1"), std::string_view::npos)
+        << strict.status().message();
+    ASSERT_OK(skipping);
+    EXPECT_EQ(skipping->origin().skipped_lines, 1U) << text;
+  }
+}
+
+TEST(SessionReaderTest, PassesOverOtherFilesOfAFolderAndNamesThem) {
+  const TraceFolder sessions;
+  sessions.Write("a.json", kFirst);
+  sessions.Write("LICENSE", "text");
+  sessions.Write("metadata.json", "{\"sessions\": [1]}");
+  sessions.Write("versions.json", "3");
+
+  const Result<Trace> trace = Read(sessions.path());
+
+  ASSERT_OK(trace);
+  EXPECT_EQ(trace->origin().skipped_lines, 0U);
+  EXPECT_NE(trace->origin().notes.back().find("LICENSE, metadata.json, versions.json"),
+            std::string::npos)
+      << trace->origin().notes.back();
+}
+
+TEST(SessionReaderTest, AFolderIsReadInAFormatOfFoldersOnly) {
+  const TraceFolder sessions;
+  sessions.Write("a.json", kFirst);
+  ReadOptions options;
+  options.paths = {sessions.path()};
+  options.format = "mooncake";
+  EXPECT_STATUS(Read(options), StatusCode::kInvalidArgument);
+  options.format = "ragpulse";
+  EXPECT_FALSE(Read(options).has_value());
+  options.format = "sessions";
+  EXPECT_OK(Read(options));
+}
+
 TEST(SessionReaderTest, ReadsFoldersAndArchivesAlike) {
   const TraceFolder folder;
   const TraceFolder sessions;
@@ -87,8 +139,10 @@ TEST(SessionReaderTest, ReadsFoldersAndArchivesAlike) {
 
 TEST(SessionReaderTest, DrawsStartsFromTheSeed) {
   const TraceFolder folder;
+  constexpr std::size_t kSessions = 2'000;
   std::vector<std::pair<std::string, std::string>> files;
-  for (int i = 0; i < 2'000; ++i) {
+  files.reserve(kSessions);
+  for (std::size_t i = 0; i < kSessions; ++i) {
     files.emplace_back("s" + std::to_string(10'000 + i), kSecond);
   }
   ReadOptions options;
@@ -316,8 +370,12 @@ TEST(AzureReaderTest, FindsColumnsByNameAndRefusesBadRows) {
   EXPECT_EQ(Requests(*plain), (std::vector<std::pair<std::int64_t, std::uint32_t>>{
                                   {1'700'158'623'979, 4'808}, {1'700'158'624'031, 3'180}}));
 
+  EXPECT_EQ(ContentOf(Read(folder.Write("q",
+                                        "\"TIMESTAMP\",\"ContextTokens\",\"GeneratedTokens\"\r\n"
+                                        "\"2023-11-16 18:17:03.9799600\",\"4808\",\"10\"\r\n"
+                                        "2023-11-16 18:17:04.0319600,3180,8"))),
+            Content(*plain));
   ReadOptions options;
-  options.format = "azure";
   options.paths = {folder.Write("b",
                                 "x,generatedtokens,\"timestamp\",contexttokens\n"
                                 "1,10,2023-11-16 18:17:03.97996,4808\n"

@@ -3,10 +3,10 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
