@@ -13,6 +13,7 @@ namespace kvferry::replay {
 namespace {
 
 constexpr std::size_t kShareDecimalsMax = 6;
+constexpr std::string_view kNothing = "a cache of no block holds nothing";
 
 Status BadCapacity(std::string_view text, std::string_view reason) {
   return Status::Error(StatusCode::kInvalidArgument,
@@ -46,6 +47,9 @@ Result<Capacity> ParseShare(std::string_view text, std::string_view digits) {
   if (digit_count == 0) {
     return BadCapacity(text, "that is no number before the %");
   }
+  if (capacity.value == 0) {
+    return BadCapacity(text, kNothing);
+  }
   if (capacity.value > capacity.divisor) {
     return BadCapacity(text, "a share is at most 100 %");
   }
@@ -61,11 +65,22 @@ Result<Capacity> ParseCapacity(std::string_view text) {
   std::uint64_t blocks = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), blocks);
   if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size()) {
+    if (blocks == 0) {
+      return BadCapacity(text, kNothing);
+    }
     return Capacity{.kind = Capacity::Kind::kBlocks, .value = blocks, .text = std::string(text)};
+  }
+  if (!text.empty() && text.find_first_not_of("0123456789.") == std::string_view::npos) {
+    return BadCapacity(text, text.find('.') == std::string_view::npos
+                                 ? "that is more than 4,294,967,294 blocks"
+                                 : "blocks are whole numbers, and a share or bytes have a unit");
   }
   const Result<std::uint64_t> bytes = ParseBytes(text);
   if (!bytes.has_value()) {
     return BadCapacity(text, "that is no size");
+  }
+  if (*bytes == 0) {
+    return BadCapacity(text, kNothing);
   }
   return Capacity{.kind = Capacity::Kind::kBytes, .value = *bytes, .text = std::string(text)};
 }
@@ -76,7 +91,7 @@ Result<std::uint32_t> CapacityBlocks(const Capacity& capacity,
   std::uint64_t blocks = capacity.value;
   if (capacity.kind == Capacity::Kind::kShare) {
     // At most 1e8 x 2^32: six decimals of a share fit.
-    blocks = capacity.value * distinct_blocks / capacity.divisor;
+    blocks = std::max<std::uint64_t>(capacity.value * distinct_blocks / capacity.divisor, 1);
   } else if (capacity.kind == Capacity::Kind::kBytes) {
     if (block_bytes == 0) {
       return BadCapacity(
@@ -84,6 +99,10 @@ Result<std::uint32_t> CapacityBlocks(const Capacity& capacity,
           "bytes need the size of a block: add --model CONFIG or --bytes-per-token N");
     }
     blocks = capacity.value / block_bytes;
+    if (blocks == 0) {
+      return BadCapacity(capacity.text,
+                         "that is less than one block of " + FormatBytes(block_bytes));
+    }
   }
   constexpr std::uint64_t kBlocksMax = 0xfffffffe;
   if (blocks > kBlocksMax) {
@@ -107,11 +126,16 @@ Result<std::int64_t> ParseDurationMs(std::string_view text) {
     if (known != kUnits.end() && number * known->second <= kMax) {
       return static_cast<std::int64_t>(number * known->second);
     }
+    if (known != kUnits.end()) {
+      return Status::Error(
+          StatusCode::kInvalidArgument,
+          "'" + std::string(text) + "' is too long: give at most 3660 days (3660d)");
+    }
   }
   return Status::Error(
       StatusCode::kInvalidArgument,
       "'" + std::string(text) +
-          "' is not a time: write seconds (90) or a number with ms, s, min, h or d");
+          "' is not a time: write seconds (90) or a number with ms, s, m, min, h or d");
 }
 
 }  // namespace kvferry::replay

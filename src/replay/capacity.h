@@ -19,18 +19,19 @@ struct Capacity {
   std::string text;           // As written.
 };
 
-// "5000", "2.5%", "64GiB". kInvalidArgument, naming `text`, for anything else, for a share above
-// 100 % or with more than six decimals.
+// "5000", "2.5%", "64GiB". kInvalidArgument, naming `text`, for anything else, for 0 of anything,
+// for a share above 100 % or with more than six decimals.
 Result<Capacity> ParseCapacity(std::string_view text);
 
-// Blocks of a capacity: floor(share x distinct), floor(bytes / block_bytes), or as given.
-// kInvalidArgument if bytes are asked for and `block_bytes` is 0, or above 2^32 - 2 blocks.
+// Blocks of a capacity, at least one: floor(share x distinct), or 1 where that is 0;
+// floor(bytes / block_bytes); or as given. kInvalidArgument if bytes are asked for and
+// `block_bytes` is 0 or larger than they are, or above 2^32 - 2 blocks.
 Result<std::uint32_t> CapacityBlocks(const Capacity& capacity,
                                      std::uint64_t distinct_blocks,
                                      std::uint64_t block_bytes);
 
 // "600s", "10min", "2h", "0.5" (seconds): whole milliseconds. kInvalidArgument, naming `text`, for
-// anything else, negative numbers and more than ten years.
+// anything else, negative numbers and more than 3660 days.
 Result<std::int64_t> ParseDurationMs(std::string_view text);
 
 }  // namespace kvferry::replay

@@ -108,7 +108,12 @@ CellFigures DeriveFigures(const ReplayReport& report, const CellResult& cell) {
   }
   figures.below_min_blocks = HitsLess(*bound, cell);
   const CellResult* base = FindCell(report, "leaf-lru", cell.capacity_blocks);
-  if (base != nullptr && base->hit_blocks != bound->hit_blocks) {
+  if (base == nullptr) {
+    return figures;
+  }
+  figures.gap_ratio = static_cast<double>(HitsLess(*bound, *base)) /
+                      static_cast<double>(std::max<std::uint64_t>(cell.lookups, 1));
+  if (base->hit_blocks != bound->hit_blocks) {
     figures.gap_closed =
         static_cast<double>(HitsLess(cell, *base)) / static_cast<double>(HitsLess(*bound, *base));
   }
@@ -117,9 +122,10 @@ CellFigures DeriveFigures(const ReplayReport& report, const CellResult& cell) {
 
 std::vector<std::string> ReportNotes(const ReplayReport& report) {
   std::vector<std::string> notes = report.origin.notes;
+  notes.insert(notes.end(), report.model_notes.begin(), report.model_notes.end());
   if (report.origin.skipped_lines > 0) {
-    notes.push_back(FormatCount(report.origin.skipped_lines) +
-                    " bad lines were skipped; every number is of the others.");
+    notes.push_back(FormatCounted(report.origin.skipped_lines, "bad line was", "bad lines were") +
+                    " skipped; every number is of the others.");
   }
   if (!report.stats.infinite.has_value()) {
     notes.emplace_back(
@@ -129,8 +135,10 @@ std::vector<std::string> ReportNotes(const ReplayReport& report) {
   }
   if (report.warmup_requests > 0) {
     notes.push_back(
-        "The first " + FormatCount(report.warmup_requests) +
-        " requests warm the cache and are left out of all hits, evictions and "
+        "The first " +
+        FormatCounted(report.warmup_requests, "request warms the cache and is left",
+                      "requests warm the cache and are left") +
+        " out of all hits, evictions and "
         "rejections, so min, which bounds the whole run, does not bound what is counted; "
         "the facts about the trace cover all requests.");
   }

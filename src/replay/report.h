@@ -31,6 +31,7 @@ struct ReplayReport {
   TraceStats stats;
   std::vector<CellResult> results;
   std::string model;                     // Name of the model whose bytes count; may be empty.
+  std::vector<std::string> model_notes;  // What bytes_per_token leaves out or counts too often.
   double bytes_per_token = 0;            // KV cache of one token; 0: unknown.
   double prefill_tokens_per_second = 0;  // 0: unknown.
   std::string
@@ -49,9 +50,15 @@ struct CellFigures {
   // (hits - leaf-lru's) / (min's - leaf-lru's) at the same capacity, in blocks; nothing unless both
   // were run there and differ.
   std::optional<double> gap_closed;
+  // (min's - leaf-lru's) / lookups at the same capacity; nothing unless both were run there.
+  std::optional<double> gap_ratio;
   std::optional<double> prefill_seconds_saved;
   std::optional<double> hit_bytes;  // KV bytes read instead of computed.
 };
+
+// In a gap from leaf-lru to min below this share of the lookups a few blocks decide: what a policy
+// closes of it is noise that people should not be shown.
+inline constexpr double kGapRatioMin = 0.0005;
 
 CellFigures DeriveFigures(const ReplayReport& report, const CellResult& cell);
 

@@ -47,18 +47,20 @@ std::string TraceSection(const ReplayReport& report) {
   std::string text = Heading("Trace");
   text += Fact("file", report.origin.name);
   text += Fact("sha256", report.origin.sha256);
-  text += Fact("format", report.origin.format +
-                             (stats.infinite ? ", " + FormatCount(report.origin.block_tokens) +
-                                                   " tokens a block"
-                                             : ", no block ids"));
+  text +=
+      Fact("format", report.origin.format +
+                         (stats.infinite ? ", " + FormatCounted(report.origin.block_tokens,
+                                                                "token a block", "tokens a block")
+                                         : ", no block ids"));
   text += Fact("requests", FormatCount(stats.requests) + " over " + FormatDuration(stats.span_ms));
   text += Fact("tokens", FormatCount(stats.input_tokens) + " input, " +
                              FormatCount(stats.output_tokens) + " output");
   if (!stats.infinite.has_value()) {
     return text;
   }
-  text += Fact("blocks", FormatCount(stats.block_refs) + " references to " +
-                             FormatCount(stats.distinct_blocks) + " distinct blocks");
+  text +=
+      Fact("blocks", FormatCounted(stats.block_refs, "reference", "references") + " to " +
+                         FormatCounted(stats.distinct_blocks, "distinct block", "distinct blocks"));
   if (report.bytes_per_token > 0) {
     const double block_bytes = report.bytes_per_token * report.origin.block_tokens;
     text += Fact("KV bytes", (report.model.empty() ? "" : report.model + ": ") +
@@ -141,8 +143,8 @@ std::string SessionSection(const TraceStats& stats) {
   std::string text =
       Heading(sessions.kind == SessionKind::kGiven ? "Sessions (ids given by the trace)"
                                                    : "Sessions (inferred from the paths)");
-  text += "  " + FormatCount(sessions.count) + " sessions, " + FormatCount(sessions.single) +
-          " of them with a single turn\n";
+  text += "  " + FormatCounted(sessions.count, "session", "sessions") + ", " +
+          FormatCount(sessions.single) + " of them with a single turn\n";
   TextTable table(kIndent);
   table.AddRow({"", "p50", "p90", "p99", "max"});
   const auto add = [&](std::string name, const SessionPercentiles& at, auto format) {
@@ -163,7 +165,8 @@ std::string ArrivalSection(const TraceStats& stats) {
   if (arrivals.gap_variation.has_value()) {
     summary += ", variation of gaps " + FormatDecimal(*arrivals.gap_variation, 3);
   }
-  summary += ", " + FormatCount(arrivals.distinct_timestamps) + " distinct timestamps";
+  summary += ", " + FormatCounted(arrivals.distinct_timestamps, "distinct timestamp",
+                                  "distinct timestamps");
   TextTable table(kIndent);
   table.AddRow({"", "p1", "p50", "p99", "max"});
   table.AddRow({"requests a minute", FormatCount(arrivals.per_minute.p1),
@@ -197,7 +200,8 @@ std::vector<const CellResult*> CellsAt(const ReplayReport& report, std::uint64_t
 // The policies that compete at one capacity. The bound does not: it knows the future.
 struct Contest {
   const CellResult* best =
-      nullptr;  // The first of those with the most hit blocks; null without any.
+      nullptr;            // The first of those with the most hit blocks; null without any.
+  bool is_alone = false;  // No other has as many.
   std::size_t competitors = 0;
 };
 
@@ -210,6 +214,9 @@ Contest FindBest(const std::vector<const CellResult*>& cells) {
     ++contest.competitors;
     if (contest.best == nullptr || cell->hit_blocks > contest.best->hit_blocks) {
       contest.best = cell;
+      contest.is_alone = true;
+    } else if (cell->hit_blocks == contest.best->hit_blocks) {
+      contest.is_alone = false;
     }
   }
   return contest;
@@ -217,7 +224,7 @@ Contest FindBest(const std::vector<const CellResult*>& cells) {
 
 std::string CapacityName(const ReplayReport& report, const CellResult& cell) {
   const CellFigures figures = DeriveFigures(report, cell);
-  std::string name = FormatCount(cell.capacity_blocks) + " blocks, " +
+  std::string name = FormatCounted(cell.capacity_blocks, "block", "blocks") + ", " +
                      FormatPercent(figures.capacity_share) + " of distinct";
   if (figures.capacity_bytes.has_value()) {
     name += ", " + FormatBytes(*figures.capacity_bytes);
@@ -230,6 +237,16 @@ std::string PercentagePoints(std::int64_t blocks, std::uint64_t lookups) {
                            static_cast<double>(std::max<std::uint64_t>(lookups, 1)),
                        2) +
          " pp";
+}
+
+// Empty where the ends of the gap are not known.
+std::string GapClosed(const CellFigures& figures) {
+  if (!figures.gap_ratio.has_value()) {
+    return "";
+  }
+  return figures.gap_closed.has_value() && *figures.gap_ratio >= kGapRatioMin
+             ? FormatPercent(*figures.gap_closed)
+             : "-";
 }
 
 std::string HitSection(const ReplayReport& report) {
@@ -245,29 +262,29 @@ std::string HitSection(const ReplayReport& report) {
   }
   TextTable table(kIndent);
   table.AddRow(std::move(header));
-  bool has_contest = false;
+  bool has_star = false;
   for (const std::uint64_t capacity : Capacities(report)) {
     const auto cells = CellsAt(report, capacity);
     const Contest contest = FindBest(cells);
-    has_contest = has_contest || contest.competitors > 1;
     table.AddHeading("");
     table.AddHeading(CapacityName(report, *cells.front()));
     for (const CellResult* cell : cells) {
       const CellFigures figures = DeriveFigures(report, *cell);
-      const bool is_best = contest.competitors > 1 && cell == contest.best;
+      const bool is_best = contest.competitors > 1 && contest.is_alone && cell == contest.best;
+      has_star = has_star || is_best;
       table.AddRow({"  " + cell->policy + (is_best ? " *" : ""), FormatCount(cell->hit_blocks),
                     FormatPercent(figures.block_ratio), FormatPercent(figures.token_ratio),
                     FormatPercent(figures.share_of_infinite),
                     figures.below_min_blocks.has_value()
                         ? PercentagePoints(*figures.below_min_blocks, cell->lookups)
                         : "",
-                    figures.gap_closed.has_value() ? FormatPercent(*figures.gap_closed) : ""});
+                    GapClosed(figures)});
     }
   }
   std::string text = Heading("Hits by capacity and policy") + table.ToString();
-  text += has_contest ? "  *: the best at this capacity, min aside.\n" : "";
+  text += has_star ? "  *: alone the best at this capacity, min aside.\n" : "";
   text += has_bound ? "  below min: percentage points of block ratio; gap closed: share of the way "
-                      "from leaf-lru to min.\n"
+                      "from leaf-lru to min\n  (-: that way is below 0.05 points).\n"
                     : "";
   return text;
 }
@@ -294,8 +311,8 @@ std::string SavingSection(const ReplayReport& report) {
     const CellResult* best = contest.best == nullptr ? cells.front() : contest.best;
     const CellFigures figures = DeriveFigures(report, *best);
     std::vector<std::string> row = {
-        FormatCount(capacity) + " blocks, " + FormatPercent(figures.capacity_share), best->policy,
-        FormatCount(best->hit_tokens), FormatPercent(figures.token_ratio)};
+        FormatCounted(capacity, "block", "blocks") + ", " + FormatPercent(figures.capacity_share),
+        best->policy, FormatCount(best->hit_tokens), FormatPercent(figures.token_ratio)};
     if (has_time) {
       row.push_back(Seconds(*figures.prefill_seconds_saved));
     }

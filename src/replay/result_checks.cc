@@ -1,6 +1,7 @@
 // The checks, one function each; a violation names the cells.
 #include "replay/result_checks.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -162,18 +163,40 @@ Status CheckResults(const Trace& trace,
   return Status::Ok();
 }
 
-std::string DescribeChecks(const Trace& trace, const CheckOptions& options) {
+std::string DescribeChecks(const Trace& trace,
+                           std::span<const CellResult> results,
+                           const CheckOptions& options) {
+  if (results.empty()) {
+    return {};
+  }
   const PairRules rules = RulesOf(trace, options);
+  // Whether any two cells were there to compare.
+  const auto has_pair = [&](auto is_compared) {
+    return std::any_of(results.begin(), results.end(), [&](const CellResult& a) {
+      return std::any_of(results.begin(), results.end(),
+                         [&](const CellResult& b) { return is_compared(a, b); });
+    });
+  };
   std::string text = "hits + misses = lookups";
   if (CountsWholeRun(options)) {
     text += "; misses = rejected + evictions + resident at the end";
     text += options.hit_rule == HitRule::kPrefix ? " + resident behind an absent block" : "";
   }
   text += "; no policy above the infinite cache";
-  if (rules.min_is_bound) {
+  if (rules.min_is_bound && has_pair([](const CellResult& a, const CellResult& b) {
+        return a.policy != kMin && b.policy == kMin && a.capacity_blocks == b.capacity_blocks;
+      })) {
     text += rules.min_bypasses ? " or min" : " or, where it rejects nothing, min";
   }
-  return text + "; LRU never loses hits to a larger capacity.";
+  const auto grows = [&](std::string_view policy) {
+    return has_pair([&](const CellResult& a, const CellResult& b) {
+      return a.policy == policy && b.policy == policy && a.capacity_blocks < b.capacity_blocks;
+    });
+  };
+  if (grows(kLeafLru) || grows(kLruHeadFirst)) {
+    text += "; LRU never loses hits to a larger capacity";
+  }
+  return text + ".";
 }
 
 }  // namespace kvferry::replay

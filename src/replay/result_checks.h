@@ -38,7 +38,10 @@ Status CheckResults(const Trace& trace,
                     std::span<const CellResult> results,
                     const CheckOptions& options);
 
-// The same as a sentence for a report: what holds of this trace under these options.
-std::string DescribeChecks(const Trace& trace, const CheckOptions& options);
+// The same as a sentence for a report: what holds of these results under these options, and nothing
+// that they have no cells for.
+std::string DescribeChecks(const Trace& trace,
+                           std::span<const CellResult> results,
+                           const CheckOptions& options);
 
 }  // namespace kvferry::replay

@@ -24,10 +24,11 @@ void AppendNumber(std::string& text, Integer value) {
 Status CheckExpressible(const Trace& trace) {
   const std::uint64_t block_tokens = trace.origin().block_tokens;
   if (!trace.origin().has_blocks || block_tokens == 0) {
-    return Status::Error(
-        StatusCode::kInvalidArgument,
-        trace.origin().name +
-            " has no block ids, which Mooncake JSONL needs: it cannot be converted");
+    return Status::Error(StatusCode::kInvalidArgument,
+                         trace.origin().name +
+                             " has no block ids, which Mooncake JSONL needs: it cannot be "
+                             "converted; replay it as it "
+                             "is for its lengths and arrivals");
   }
   std::size_t number = 0;
   for (const TraceRequest& request : trace.requests()) {
@@ -35,11 +36,13 @@ Status CheckExpressible(const Trace& trace) {
     const std::uint64_t full = request.input_tokens / block_tokens;
     const std::uint64_t all = (request.input_tokens + block_tokens - 1) / block_tokens;
     if (request.block_count != full && request.block_count != all) {
-      return Status::Error(StatusCode::kInvalidArgument,
-                           "request " + std::to_string(number) + " of " + trace.origin().name +
-                               " has " + std::to_string(request.block_count) + " blocks for " +
-                               std::to_string(request.input_tokens) +
-                               " tokens, which Mooncake JSONL cannot express");
+      return Status::Error(
+          StatusCode::kInvalidArgument,
+          "request " + std::to_string(number) + " of " + trace.origin().name + " has " +
+              std::to_string(request.block_count) + " blocks for " +
+              std::to_string(request.input_tokens) +
+              " tokens, which Mooncake JSONL cannot express: replay the trace as it "
+              "is");
     }
   }
   return Status::Ok();

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ LINES = (
     '{"timestamp": 0, "input_length": 48, "output_length": 7, "hash_ids": [1, 2, 3]}\n'
     '{"timestamp": 1000, "input_length": 48, "output_length": 9, "hash_ids": [1, 2, 4]}\n'
     '{"timestamp": 3000, "input_length": 40, "output_length": 11, "hash_ids": [1, 2, 5]}\n')
+MODEL = {"model_type": "mistral", "num_hidden_layers": 4, "num_attention_heads": 8,
+         "num_key_value_heads": 2, "head_dim": 64, "hidden_size": 512, "sliding_window": 4096}
 AZURE = ("TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
          "2023-11-16 18:15:46.6805900,374,44\r\n"
          "2023-11-16 18:15:50.9951690,396,109")
@@ -104,6 +107,9 @@ class HelpTest(CommandTest):
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stdout.decode(), r"^kvferry \d+\.\d+\.\d+\n$")
 
+    def test_convert_says_where_the_formats_are_listed(self):
+        self.assertIn("--list-formats", kvferry("trace", "convert", "--help").stdout.decode())
+
     def test_lists_formats(self):
         words = kvferry("replay", "--list-formats").stdout.decode()
         for name in ("mooncake", "sessions", "ragpulse", "azure", "bailian", "aiperf"):
@@ -144,7 +150,56 @@ class UsageTest(CommandTest):
         self.assert_usage((*trace, "--jobs", "0"), "--jobs")
         self.assert_usage((*trace, "--memory", "much"), "--memory", "much")
         self.assert_usage((*trace, "--seed", "x"), "--seed")
-        self.assert_usage((*trace, "--prefill-rate", "-1"), "--prefill-rate")
+        self.assert_usage((*trace, "--prefill-rate", "-1"), "--prefill-rate", "above 0")
+        for rate in ("0", "nan", "inf", "1e300"):
+            self.assert_usage((*trace, "--prefill-rate", rate), "--prefill-rate",
+                              "above 0 and up to 1,000,000,000,000")
+        self.assert_usage((*trace, "--bytes-per-token", "0"), "--bytes-per-token", "above 0")
+
+    def test_numbers_that_no_integer_holds(self):
+        # Read as another number they would change what is replayed without a word.
+        for option in ("--seed", "--limit", "--skip-bad-lines", "--jobs", "--block-tokens"):
+            for value in ("-1", "99999999999999999999999", "1.5", "0x10", "1e3", ""):
+                self.assert_usage(("replay", "--trace", self.trace, option, value), option,
+                                  "whole number")
+        self.assert_usage(("trace", "convert", self.trace, "--seed", "-1"), "--seed")
+        self.assert_usage(("replay", "--trace", self.trace, "--block-tokens", "0"),
+                          "--block-tokens", "from 1 to")
+
+    def test_lists_with_nothing_in_an_item(self):
+        trace = ("replay", "--trace", self.trace, "--block-tokens", "16")
+        for value in (",", "1,,2", "1,", ",1", ""):
+            self.assert_usage((*trace, "--capacity", value), "--capacity", f"'{value}'", "comma")
+        self.assert_usage((*trace, "--policy", ",", "-c", "1"), "--policy", "','", "comma")
+        self.assert_usage((*trace, "--policy", "leaf-lru,,arc"), "--policy", "leaf-lru,,arc")
+
+    def test_capacities_say_what_is_wrong_with_them(self):
+        trace = ("replay", "--trace", self.trace, "--block-tokens", "16")
+        self.assert_usage((*trace, "--capacity", "1.5"), "blocks are whole numbers")
+        self.assert_usage((*trace, "--capacity", "0"), "holds nothing")
+        self.assert_usage((*trace, "--capacity", "0%"), "holds nothing")
+        self.assert_usage((*trace, "--capacity", "10B", "--bytes-per-token", "1"),
+                          "less than one block of 16 B")
+
+    def test_times_say_what_is_wrong_with_them(self):
+        trace = ("replay", "--trace", self.trace, "--block-tokens", "16")
+        self.assert_usage((*trace, "--to", "0"), "--to", "leaves no request", "--from")
+        self.assert_usage((*trace, "--warmup", "99999999999d"), "--warmup", "too long")
+        self.assert_usage((*trace, "--warmup", "9" * 19), "--warmup", "18 digits")
+        self.assert_usage((*trace, "--warmup", "1.5"), "--warmup", "10min")
+
+    def test_options_about_a_trace_without_one(self):
+        for option in (("--format", "mooncake"), ("--skip-bad-lines", "3"), ("--shared-ids",)):
+            self.assert_usage(("replay", "--limit", "5", *option), option[0], "--trace")
+
+    def test_the_page_has_a_name(self):
+        self.assert_usage(("replay", "--limit", "5", "--html", "-"), "--html", "page.html")
+
+    def test_a_folder_is_in_a_format_of_folders(self):
+        self.assert_usage(("replay", "--trace", self.folder.name, "--format", "mooncake"),
+                          "mooncake", "sessions")
+        self.assert_usage(("replay", "--trace", self.trace, "--format", "ragpulse"), "one file",
+                          "folder")
 
     def test_options_that_contradict_each_other(self):
         self.assert_usage(("replay", "--trace", self.trace, "--json", "--csv"), "--json", "--csv")
@@ -167,6 +222,69 @@ class UsageTest(CommandTest):
     def test_convert_needs_a_trace(self):
         self.assert_usage(("trace", "convert"), "trace")
         self.assert_usage(("trace",))
+
+
+class InputAsOutputTest(CommandTest):
+    """An output that is an input is refused before anything is written, whatever its name."""
+
+    def setUp(self):
+        self.input = self.write("input.jsonl", LINES)
+        self.names = [self.input, self.path("link"), self.path("hard"),
+                      os.path.join(self.folder.name, ".", "input.jsonl")]
+        os.symlink("input.jsonl", self.names[1])
+        os.link(self.input, self.names[2])
+
+    def tearDown(self):
+        for name in self.names[:3]:
+            os.unlink(name)
+
+    def assert_refused(self, arguments, stdin=None, stdout=subprocess.PIPE):
+        done = subprocess.run([BINARY, *arguments], stdin=stdin, stdout=stdout,
+                              stderr=subprocess.PIPE, timeout=60, check=False)
+        message = done.stderr.decode()
+        self.assertEqual(done.returncode, 2, f"{arguments}: {message}")
+        self.assertIn("itself", message)
+        self.assertIn("another file", message)
+        with open(self.input, encoding="utf-8") as file:
+            self.assertEqual(file.read(), LINES)
+        self.assertEqual([n for n in os.listdir(self.folder.name) if ".part-" in n], [])
+
+    def test_a_converted_trace(self):
+        for name in self.names:
+            self.assert_refused(("trace", "convert", self.input, "--block-tokens", "16",
+                                 "-o", name))
+            self.assert_refused(("trace", "convert", name, "--block-tokens", "16",
+                                 "-o", self.input))
+
+    def test_a_page(self):
+        for name in self.names:
+            self.assert_refused(("replay", "--trace", self.input, "--block-tokens", "16",
+                                 "--html", name))
+
+    def test_the_models_config(self):
+        config = self.write("config.json", json.dumps(MODEL))
+        done = kvferry("replay", "--limit", "5", "--model", config, "--html", config)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("itself", done.stderr.decode())
+        with open(config, encoding="utf-8") as file:
+            self.assertEqual(json.load(file), MODEL)
+
+    def test_a_file_of_a_folder(self):
+        self.assert_refused(("replay", "--trace", self.folder.name, "--html", self.input))
+
+    def test_standard_input(self):
+        with open(self.input, "rb") as file:
+            self.assert_refused(("trace", "convert", "-", "--block-tokens", "16", "-o",
+                                 self.names[2]), stdin=file)
+
+    def test_standard_output(self):
+        for form in ((), ("--json",), ("--csv",)):
+            with open(self.input, "ab") as file:
+                self.assert_refused(("replay", "--trace", self.names[1], "--block-tokens", "16",
+                                     *form), stdout=file)
+        with open(self.input, "ab") as file:
+            self.assert_refused(("trace", "convert", self.input, "--block-tokens", "16"),
+                                stdout=file)
 
 
 class FailureTest(CommandTest):
@@ -253,7 +371,7 @@ class ReplayTest(CommandTest):
 
     def test_json_has_every_key_of_the_guide(self):
         with open(os.path.join(DOCS, "replay.md"), encoding="utf-8") as file:
-            schema = file.read().split("## JSON", 1)[1]
+            schema = file.read().split("## JSON", 1)[1].split("## CSV", 1)[0]
         report = self.small()
         flat = set()
 
@@ -323,6 +441,19 @@ class ReplayTest(CommandTest):
                         "rejected", "requests_with_hit"):
                 self.assertEqual(row[key], str(result[key]), key)
 
+    def test_csv_has_the_columns_of_the_guide(self):
+        with open(os.path.join(DOCS, "replay.md"), encoding="utf-8") as file:
+            guide = file.read().split("## CSV", 1)[1]
+        documented = [name for cell in re.findall(r"^\| ((?:`[^`|]+`(?:, )?)+) \|", guide, re.M)
+                      for name in re.findall(r"`([^`]+)`", cell)]
+        done = kvferry("replay", "--trace", self.trace, "--block-tokens", "16", "--csv")
+        self.assertEqual(done.stdout.decode().splitlines()[0].split(","), documented)
+        bad = self.write("bad3.jsonl", LINES + "nothing\n")
+        done = kvferry("replay", "--trace", bad, "--block-tokens", "16", "--csv",
+                       "--skip-bad-lines", "1")
+        self.assertIn("1 bad line was skipped", done.stderr.decode())
+        self.assertNotIn("skipped", done.stdout.decode())
+
     def test_bytes_and_seconds_where_they_are_known(self):
         report = self.small("--bytes-per-token", "1024", "--capacity", "64KiB", "--policy", "fifo",
                             "--prefill-rate", "8")
@@ -342,6 +473,25 @@ class ReplayTest(CommandTest):
         self.assertEqual((report["requests"], report["results"], report["infinite"]), (2, [], None))
         self.assertEqual(report["lengths"]["input"]["max"], 396)
         self.assertIn("not defined", kvferry("replay", "--trace", trace).stdout.decode())
+
+    def test_a_model_says_what_its_bytes_leave_out(self):
+        model = self.write("model.json", json.dumps(MODEL))
+        report = self.small("--model", model, "--capacity", "5")
+        self.assertTrue([note for note in report["notes"] if "sliding window" in note],
+                        report["notes"])
+
+    def test_bytes_of_a_trace_without_block_ids_are_no_failure(self):
+        trace = self.write("azure3.csv", AZURE)
+        done = kvferry("replay", "--trace", trace, "-c", "64GiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no block ids", done.stdout.decode())
+
+    def test_checks_are_those_that_had_something_to_check(self):
+        words = kvferry("replay", "--trace", self.trace, "--block-tokens", "16", "-p", "fifo", "-c",
+                        "1").stdout.decode()
+        self.assertIn("Checked: hits", words)
+        self.assertNotIn("LRU never", words)
+        self.assertNotIn("or min", words)
 
     def test_a_person_gets_a_table(self):
         words = kvferry("replay", "--trace", self.trace, "--block-tokens", "16", "--quiet")
@@ -401,6 +551,57 @@ class ConvertTest(CommandTest):
         self.assertIn(done.returncode, (1, 2))
         self.assertIn("block ids", done.stderr.decode())
         self.assertFalse(os.path.exists(out))
+
+    def test_spares_files_with_names_like_its_own(self):
+        # A neighbour may be a user's file, or a link to one.
+        out = self.path("spared.jsonl")
+        victim = self.write("victim", "mine")
+        partial = self.write("spared.jsonl.partial", "mine")
+        os.symlink("victim", self.path("spared.jsonl.part-1-0"))
+        done = kvferry("trace", "convert", self.trace, "--block-tokens", "16", "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in (victim, partial):
+            with open(name, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "mine")
+        self.assertFalse(os.path.islink(out))
+
+    def test_errors_name_what_was_asked_for(self):
+        done = kvferry("trace", "convert", self.trace, "--block-tokens", "16", "-o",
+                       self.path("absent/out.jsonl"))
+        message = done.stderr.decode()
+        self.assertEqual(done.returncode, 2, message)
+        self.assertIn('absent/out.jsonl"', message)
+        self.assertNotIn(".part", message)
+
+    def test_a_signal_while_writing_leaves_nothing_behind(self):
+        # An output of some 50 MB takes longer to write than the sight of its temporary file; when
+        # it is done before the signal comes, the round counts for nothing and another one begins.
+        big = self.write("big.jsonl", "".join(
+            '{"timestamp": 0, "input_length": 64000, "output_length": 1, "hash_ids": [%s]}\n'
+            % ",".join(str(1000 * line + i) for i in range(1000)) for line in range(2000)))
+        out = self.path("interrupted.jsonl")
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            interrupted = any(self.interrupt(big, out, number) for _ in range(20))
+            self.assertTrue(interrupted, f"signal {number} never came in time")
+
+    def interrupt(self, trace, out, number):
+        """Whether the signal ended the conversion; it must leave the folder as it was then."""
+        before = set(os.listdir(self.folder.name)) - {"interrupted.jsonl"}
+        process = subprocess.Popen([BINARY, "trace", "convert", trace, "--block-tokens", "64", "-q",
+                                    "-o", out], stderr=subprocess.PIPE)
+        while process.poll() is None:
+            if any(".part-" in name for name in os.listdir(self.folder.name)):
+                process.send_signal(number)
+                break
+        message = process.communicate(timeout=60)[1]
+        now = set(os.listdir(self.folder.name))
+        if process.returncode == 0:
+            self.assertEqual(now, before | {"interrupted.jsonl"})
+            os.unlink(out)
+            return False
+        self.assertEqual((process.returncode, message), (-number, b""))
+        self.assertEqual(now, before)
+        return True
 
 
 if __name__ == "__main__":

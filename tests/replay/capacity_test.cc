@@ -22,8 +22,36 @@ TEST(CapacityTest, TakesTheFloorOfAnExactShare) {
   EXPECT_EQ(Blocks("25%", 284'882), 71'220U);
   EXPECT_EQ(Blocks("7%", 100), 7U);
   EXPECT_EQ(Blocks("2.3%", 1'000), 23U);
-  EXPECT_EQ(Blocks("0.1%", 999), 0U);
   EXPECT_EQ(Blocks("100%", 4'294'967'294), 4'294'967'294U);
+}
+
+// A small share of a small trace is a small cache, not none.
+TEST(CapacityTest, AShareIsAtLeastOneBlock) {
+  EXPECT_EQ(Blocks("0.1%", 999), 1U);
+  EXPECT_EQ(Blocks("1%", 0), 1U);
+}
+
+// A cache that holds nothing would give a row of zeros that looks like a result.
+TEST(CapacityTest, RefusesACacheOfNothing) {
+  for (const char* text : {"0", "00", "0%", "0.000%", "0B", "0 GiB"}) {
+    const Result<Capacity> capacity = ParseCapacity(text);
+    EXPECT_STATUS(capacity, StatusCode::kInvalidArgument);
+    EXPECT_NE(capacity.status().message().find("holds nothing"), std::string_view::npos) << text;
+  }
+  const Result<Capacity> bytes = ParseCapacity("1KiB");
+  ASSERT_OK(bytes);
+  const Result<std::uint32_t> blocks = CapacityBlocks(*bytes, 10, 2048);
+  EXPECT_STATUS(blocks, StatusCode::kInvalidArgument);
+  EXPECT_NE(blocks.error().message().find("less than one block of 2.00 KiB"),
+            std::string_view::npos)
+      << blocks.error().message();
+}
+
+TEST(CapacityTest, SaysWhyANumberIsNoNumberOfBlocks) {
+  EXPECT_NE(ParseCapacity("1.5").status().message().find("blocks are whole numbers"),
+            std::string_view::npos);
+  EXPECT_NE(ParseCapacity("99999999999999999999999").status().message().find("more than 4,294"),
+            std::string_view::npos);
 }
 
 // Plain numbers are blocks, units are bytes and need to know what a block weighs.
@@ -60,6 +88,10 @@ TEST(CapacityTest, ReadsDurations) {
   EXPECT_EQ(*ParseDurationMs("10min"), 600'000);
   EXPECT_EQ(*ParseDurationMs("2h"), 7'200'000);
   EXPECT_EQ(*ParseDurationMs("15ms"), 15);
+  EXPECT_EQ(*ParseDurationMs("3m"), 180'000);
+  EXPECT_EQ(*ParseDurationMs("2d"), 172'800'000);
+  EXPECT_NE(ParseDurationMs("99999999999d").status().message().find("too long"),
+            std::string_view::npos);
   for (const char* text : {"", "-1", "1 fortnight", "1e300", "inf", "min"}) {
     EXPECT_STATUS(ParseDurationMs(text), StatusCode::kInvalidArgument);
   }

@@ -114,12 +114,20 @@ TEST(ReportNotesTest, SayWhatTheOptionsImply) {
   report.stats.is_chained = false;
   const auto notes = ReportNotes(report);
 
-  ASSERT_EQ(notes.size(), 5U);
+  ASSERT_EQ(notes.size(), 5U) << "one a cause";
   EXPECT_EQ(notes[0], "from the reader");
   EXPECT_NE(notes[1].find("3 bad lines"), std::string::npos);
   EXPECT_NE(notes[2].find("12,345 requests"), std::string::npos);
   EXPECT_NE(notes[3].find("Outputs are stored"), std::string::npos);
   EXPECT_NE(notes[4].find("min is no bound"), std::string::npos);
+}
+
+TEST(ReportNotesTest, SayWhatTheModelsBytesLeaveOut) {
+  ReplayReport report = MakeReport();
+  report.model_notes = {"windows are counted as full"};
+
+  EXPECT_EQ(ReportNotes(report), report.model_notes);
+  EXPECT_NE(ToText(report).find("windows are counted as full"), std::string::npos);
 }
 
 TEST(ReportJsonTest, HasTheNumbersUnderTheirNames) {
@@ -244,6 +252,47 @@ TEST(ReportTextTest, ShowsHitsTheBestPolicyAndTheGap) {
   EXPECT_NE(text.find("33.33%"), std::string::npos) << text;
   EXPECT_NE(text.find("longest prefix"), std::string::npos) << text;
   EXPECT_NE(text.find("policy=all capacity=1%"), std::string::npos) << text;
+}
+
+// Where two are alike a star at the first would make the order of the options a result.
+TEST(ReportTextTest, MarksABestPolicyOnlyWhereItIsAloneBest) {
+  ReplayReport report = MakeReport();
+  report.results[0].hit_blocks = report.results[1].hit_blocks;
+
+  const std::string text = ToText(report);
+
+  EXPECT_EQ(text.find(" *"), std::string::npos) << text;
+  EXPECT_EQ(text.find("*:"), std::string::npos) << text;
+}
+
+// A share of a gap of a few blocks is noise: minus hundreds of per cent say nothing.
+TEST(ReportTextTest, LeavesOutSharesOfAGapThatIsTiny) {
+  ReplayReport report = MakeReport();
+  for (CellResult& cell : report.results) {
+    cell.lookups = 100'000;
+  }
+  report.results[0].hit_blocks = 50'000;
+  report.results[1].hit_blocks = 49'000;
+  report.results[2].hit_blocks = 50'049;  // 0.049 points above.
+  EXPECT_EQ(ToText(report).find("-2040.82%"), std::string::npos);
+  EXPECT_TRUE(DeriveFigures(report, report.results[1]).gap_closed.has_value());
+
+  report.results[2].hit_blocks = 50'050;
+  EXPECT_NE(ToText(report).find("-2000.00%"), std::string::npos);
+}
+
+TEST(ReportTextTest, CountsOneInTheSingular) {
+  ReplayReport report = MakeReport();
+  for (CellResult& cell : report.results) {
+    cell.capacity_blocks = 1;
+  }
+  report.warmup_requests = 1;
+
+  const std::string text = ToText(report);
+
+  EXPECT_NE(text.find("  1 block, "), std::string::npos) << text;
+  EXPECT_NE(text.find("The first 1 request warms"), std::string::npos) << text;
+  EXPECT_EQ(text.find(" 1 blocks"), std::string::npos) << text;
 }
 
 TEST(ReportTextTest, SaysThatHitRatiosAreNotDefinedWithoutBlockIds) {

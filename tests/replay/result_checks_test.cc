@@ -206,8 +206,18 @@ TEST_F(CheckResultsFaultTest, RefusesACellThatRunsDifferentlyTwice) {
 }
 
 TEST_F(CheckResultsFaultTest, DescribesOnlyWhatItChecks) {
-  EXPECT_NE(DescribeChecks(trace_, {}).find("infinite cache or min"), std::string::npos);
-  EXPECT_EQ(DescribeChecks(trace_, {.stores_outputs = true}).find("evictions"), std::string::npos);
+  const std::string all = DescribeChecks(trace_, cells_, {});
+  EXPECT_NE(all.find("infinite cache or min"), std::string::npos);
+  EXPECT_NE(all.find("LRU never loses"), std::string::npos);
+  EXPECT_EQ(DescribeChecks(trace_, cells_, {.stores_outputs = true}).find("evictions"),
+            std::string::npos);
+
+  // Without a bound, and with one capacity, there is nothing to compare.
+  const std::string one = DescribeChecks(trace_, std::span(cells_).first(1), {});
+  EXPECT_NE(one.find("hits + misses"), std::string::npos);
+  EXPECT_EQ(one.find("or min"), std::string::npos);
+  EXPECT_EQ(one.find("LRU never loses"), std::string::npos);
+  EXPECT_EQ(DescribeChecks(trace_, {}, {}), "");
 }
 
 }  // namespace

@@ -316,6 +316,23 @@ class ReportPageTest(unittest.TestCase):
                     read(page)
                     self.assertEqual(re.findall(rb"\b(?:nan|inf)\b", page), [])
 
+    def test_leaves_out_shares_of_a_gap_that_is_tiny(self):
+        report = sample()
+        for entry in report["results"]:
+            if entry["capacity_blocks"] == 97656 and entry["policy"] != "leaf-lru":
+                entry.update(block_ratio=.3639 if entry["policy"] == "min" else .36,
+                             gap_closed=-12.34)
+        self.assertNotIn(">-1234", draw(report).decode())
+        report["results"][-1]["block_ratio"] = .3641
+        self.assertIn(">-1234.0", draw(report).decode())
+
+    def test_marks_a_best_policy_only_where_it_is_alone_best(self):
+        report = sample()
+        self.assertIn("<td><b>", draw(report).decode())
+        for entry in report["results"]:
+            entry.update(block_ratio=.25, token_ratio=.25, gap_closed=None)
+        self.assertNotIn("<td><b>", draw(report).decode())
+
     def test_survives_any_absent_or_null_field(self):
         # A later program may leave fields out; all but the two that make a result are optional.
         for key in sample():

@@ -41,8 +41,8 @@ Result<replay::Trace> ReadInput(const replay::ReadOptions& options, bool is_quie
   });
 }
 
-void PrintNotes(const replay::Trace& trace) {
-  for (const std::string& note : trace.origin().notes) {
+void PrintNotes(std::span<const std::string> notes) {
+  for (const std::string& note : notes) {
     std::fprintf(stderr, "kvferry: note: %s\n", note.c_str());
   }
 }

@@ -1,6 +1,9 @@
 // ReadInput: reads the traces a command was given, with a progress bar where one can be seen.
 #pragma once
 
+#include <span>
+#include <string>
+
 #include "kvferry/status.h"
 
 #include "replay/read_trace.h"
@@ -10,7 +13,7 @@ namespace kvferry::tool {
 
 Result<replay::Trace> ReadInput(const replay::ReadOptions& options, bool is_quiet);
 
-// The trace's notes (skipped lines, drawn starts, unsorted times), one a line, to stderr.
-void PrintNotes(const replay::Trace& trace);
+// Notes (skipped lines, drawn starts, unsorted times), one a line, to stderr.
+void PrintNotes(std::span<const std::string> notes);
 
 }  // namespace kvferry::tool

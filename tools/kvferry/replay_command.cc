@@ -11,9 +11,9 @@
 #include "kvferry/version.h"
 
 #include "base/bytes.h"
-#include "base/file.h"
 #include "commands.h"
 #include "exit_code.h"
+#include "output_path.h"
 #include "progress_bar.h"
 #include "read_input.h"
 #include "replay/cell_runner.h"
@@ -113,7 +113,7 @@ Result<int> JobsWithinMemory(const Trace& trace, std::size_t cells, const Replay
   const std::uint64_t room = limit > trace_bytes ? (limit - trace_bytes) / cell_bytes : 0;
   if (room == 0) {
     return Status::Error(StatusCode::kResourceExhausted,
-                         "this needs about " + FormatBytes(trace_bytes + cell_bytes) + " (trace " +
+                         "the tables need " + FormatBytes(trace_bytes + cell_bytes) + " (trace " +
                              FormatBytes(trace_bytes) + ", a cell " + FormatBytes(cell_bytes) +
                              "), more than --memory " + FormatBytes(limit) +
                              ": raise it, or read less with --limit");
@@ -163,6 +163,7 @@ Result<ReplayReport> Replay(const ReplayArguments& arguments, const ReplayOption
   report.stores_outputs = arguments.stores_output;
   report.options = EchoOptions(arguments);
   report.model = arguments.model;
+  report.model_notes = options.model_notes;
   report.bytes_per_token = options.bytes_per_token;
   report.prefill_tokens_per_second = arguments.prefill_rate;
   if (!trace.origin().has_blocks) {
@@ -180,8 +181,27 @@ Result<ReplayReport> Replay(const ReplayArguments& arguments, const ReplayOption
                                     .warmup_requests = warmup_requests,
                                     .stores_outputs = arguments.stores_output};
   KVFERRY_RETURN_IF_ERROR(replay::CheckResults(trace, report.stats, report.results, checks));
-  report.checks = replay::DescribeChecks(trace, checks);
+  report.checks = replay::DescribeChecks(trace, report.results, checks);
   return report;
+}
+
+// Whether the page and standard output can be written and are none of the inputs.
+Status CheckOutputs(const ReplayArguments& arguments, const std::string& script) {
+  std::vector<std::string> inputs = arguments.traces;
+  if (!arguments.model.empty()) {
+    inputs.push_back(arguments.model);
+  }
+  KVFERRY_RETURN_IF_ERROR(CheckStandardOutput(inputs));
+  if (arguments.html_path.empty()) {
+    return Status::Ok();
+  }
+  if (arguments.html_path == "-") {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "--html '-': the page goes to a file, since the numbers go to standard "
+                         "output: name one (--html page.html)");
+  }
+  KVFERRY_RETURN_IF_ERROR(CheckOutput("--html", arguments.html_path, inputs));
+  return replay::CheckHtmlPossible(script).WithContext("--html");
 }
 
 int RunReplay(const ReplayArguments& arguments) {
@@ -193,14 +213,8 @@ int RunReplay(const ReplayArguments& arguments) {
     return ReportStatus(options.error());
   }
   const std::string script = PageScriptPath();
-  if (!arguments.html_path.empty()) {
-    Status status = replay::CheckHtmlPossible(script);
-    if (status.ok()) {
-      status = CheckFileCanBeWritten(arguments.html_path);
-    }
-    if (!status.ok()) {
-      return ReportStatus(status.WithContext("--html"));
-    }
+  if (const Status outputs = CheckOutputs(arguments, script); !outputs.ok()) {
+    return ReportStatus(outputs);
   }
   const Result<ReplayReport> report = Replay(arguments, *options);
   if (!report.has_value()) {
@@ -216,7 +230,13 @@ int RunReplay(const ReplayArguments& arguments) {
   if (arguments.prints_json) {
     return PrintOutput(replay::ToJson(*report));
   }
-  return PrintOutput(arguments.prints_csv ? replay::ToCsv(*report) : replay::ToText(*report));
+  if (!arguments.prints_csv) {
+    return PrintOutput(replay::ToText(*report));
+  }
+  if (!arguments.is_quiet) {
+    PrintNotes(replay::ReportNotes(*report));
+  }
+  return PrintOutput(replay::ToCsv(*report));
 }
 
 }  // namespace

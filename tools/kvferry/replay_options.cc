@@ -1,45 +1,38 @@
-// The option table of `kvferry replay` and what its values mean.
+// The option table of `kvferry replay`, and what of it a report repeats.
 #include "replay_options.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
-#include <thread>
 
-#include "base/bytes.h"
-#include "model/kv_shape.h"
-#include "replay/cell_runner.h"
+#include "number_checks.h"
 
 namespace kvferry::tool {
 namespace {
 
-using replay::Capacity;
-using replay::HitRule;
-
-Status BadOption(std::string_view option, const Status& reason) {
-  return reason.WithContext(option);
-}
-
-Status BadOption(std::string_view option, std::string_view value, std::string_view reason) {
-  return Status::Error(
-      StatusCode::kInvalidArgument,
-      std::string(option) + " '" + std::string(value) + "': " + std::string(reason));
-}
+constexpr std::uint64_t kSeedMax = UINT64_MAX;
+constexpr std::uint64_t kBlockTokensMax = UINT32_MAX;
+constexpr std::uint64_t kRequestsMax = std::uint64_t{1} << 62;
+constexpr std::uint64_t kJobsMax = 1024;
+constexpr double kTokensPerSecondMax = 1e12;
+constexpr double kTokenBytesMax = 1e12;
 
 }  // namespace
 
 void AddTraceOptions(CLI::App& command, ReplayArguments& arguments) {
   const std::string group = "Input";
   command
-      .add_option("--format", arguments.format,
-                  "Format of the traces; recognised by content when left out (--list-formats)")
+      .add_option(
+          "--format", arguments.format,
+          "Format of the traces, of the folder or archive for sessions and ragpulse; recognised by "
+          "content when left out")
       ->type_name("NAME")
       ->group(group);
   command
       .add_option("--block-tokens", arguments.block_tokens,
                   "Tokens a block of the trace; the file's own field or inferred when left out")
       ->type_name("N")
+      ->check(WholeNumber(1, kBlockTokensMax))
       ->group(group);
   command
       .add_flag("--shared-ids", arguments.shares_ids,
@@ -61,16 +54,19 @@ void AddTraceOptions(CLI::App& command, ReplayArguments& arguments) {
       ->group(group);
   command.add_option("--limit", arguments.limit, "Keep the first N requests only")
       ->type_name("N")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62))
+      ->check(WholeNumber(1, kRequestsMax))
       ->group(group);
   command
       .add_option("--skip-bad-lines", arguments.skip_bad_lines,
                   "Go on over at most N lines that cannot be read, and count them")
       ->type_name("N")
+      ->check(WholeNumber(0, kRequestsMax))
       ->group(group);
   command
-      .add_option("--memory", arguments.memory,
-                  "Stop, saying what is needed, before taking more memory than this")
+      .add_option(
+          "--memory", arguments.memory,
+          "Stop, saying what is needed, before the trace's tables and those of the cells that run "
+          "take more than this; the program, its buffers and statistics come on top")
       ->type_name("BYTES")
       ->group(group);
 }
@@ -96,7 +92,6 @@ void AddCacheOptions(CLI::App& command, ReplayArguments& arguments) {
                   "Eviction policies, comma separated, or all. Also second-sight:NAME and "
                   "adaptive:NAME (docs/policies.md)")
       ->type_name("LIST")
-      ->delimiter(',')
       ->capture_default_str()
       ->group(group);
   command
@@ -105,7 +100,6 @@ void AddCacheOptions(CLI::App& command, ReplayArguments& arguments) {
           "Cache sizes, comma separated: blocks (5000), a share of the distinct blocks (5%) "
           "or bytes (64GiB, with --model or --bytes-per-token)")
       ->type_name("LIST")
-      ->delimiter(',')
       ->capture_default_str()
       ->group(group);
   command
@@ -135,13 +129,13 @@ void AddCacheOptions(CLI::App& command, ReplayArguments& arguments) {
       .add_option("--bytes-per-token", arguments.bytes_per_token,
                   "KV bytes a token, instead of --model")
       ->type_name("N")
-      ->check(CLI::PositiveNumber)
+      ->check(AmountAbove0(kTokenBytesMax))
       ->group(group);
   command
       .add_option("--prefill-rate", arguments.prefill_rate,
                   "Prefill tokens a second of the server: says what the hits save in seconds")
       ->type_name("N")
-      ->check(CLI::PositiveNumber)
+      ->check(AmountAbove0(kTokensPerSecondMax))
       ->group(group);
 }
 
@@ -165,108 +159,13 @@ void AddOutputOptions(CLI::App& command, ReplayArguments& arguments) {
       .add_option("--seed", arguments.seed,
                   "Seed of everything drawn: workload, session starts, policies")
       ->type_name("N")
+      ->check(WholeNumber(0, kSeedMax))
       ->capture_default_str()
       ->group(group);
   command.add_option("-j,--jobs", arguments.jobs, "Cells at a time; one a core when left out")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024))
+      ->check(WholeNumber(1, kJobsMax))
       ->group(group);
-}
-
-Status CheckSelection(const ReplayArguments& arguments, replay::ReadOptions& read) {
-  const auto read_time = [](std::string_view option, const std::string& text,
-                            std::int64_t& time_ms) {
-    if (text.empty()) {
-      return Status::Ok();
-    }
-    const Result<std::int64_t> parsed = replay::ParseDurationMs(text);
-    if (!parsed.has_value()) {
-      return BadOption(option, parsed.error());
-    }
-    time_ms = *parsed;
-    return Status::Ok();
-  };
-  KVFERRY_RETURN_IF_ERROR(read_time("--from", arguments.from, read.selection.from_ms));
-  KVFERRY_RETURN_IF_ERROR(read_time("--to", arguments.to, read.selection.to_ms));
-  if (read.selection.from_ms >= read.selection.to_ms) {
-    return BadOption("--to", arguments.to, "lies before --from, so no request is left");
-  }
-  if (arguments.limit > 0) {
-    read.selection.requests_max = arguments.limit;
-  }
-  std::int64_t gap_ms = 0;
-  KVFERRY_RETURN_IF_ERROR(read_time("--session-gap", arguments.session_gap, gap_ms));
-  read.session_gap_s = static_cast<double>(gap_ms) / 1e3;
-  return Status::Ok();
-}
-
-Status CheckFormat(const std::string& format) {
-  const std::vector<replay::TraceFormat> formats = replay::TraceFormats();
-  if (format.empty() || std::any_of(formats.begin(), formats.end(),
-                                    [&](const auto& known) { return known.name == format; })) {
-    return Status::Ok();
-  }
-  std::string names;
-  for (const replay::TraceFormat& known : formats) {
-    names.append(names.empty() ? "" : ", ").append(known.name);
-  }
-  return BadOption("--format", format, "is not a format; one of " + names);
-}
-
-Status CheckPolicies(const ReplayArguments& arguments, std::vector<std::string>& policies) {
-  for (const std::string& name : arguments.policies) {
-    if (name == "all") {
-      for (const std::string_view known : replay::CellPolicyNames()) {
-        policies.emplace_back(known);
-      }
-      continue;
-    }
-    if (const Status status = replay::CheckPolicyName(name); !status.ok()) {
-      return BadOption("--policy", status);
-    }
-    policies.push_back(name);
-  }
-  std::vector<std::string> unique;
-  for (const std::string& name : policies) {
-    if (std::find(unique.begin(), unique.end(), name) == unique.end()) {
-      unique.push_back(name);
-    }
-  }
-  policies = unique;
-  return Status::Ok();
-}
-
-Status CheckWarmup(const std::string& text, ReplayOptions& options) {
-  if (!text.empty() &&
-      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
-      text.size() <= 18) {
-    options.warmup_requests = std::stoull(text);
-    return Status::Ok();
-  }
-  const Result<std::int64_t> time_ms = replay::ParseDurationMs(text);
-  if (!time_ms.has_value()) {
-    return BadOption("--warmup", text,
-                     "is neither a number of requests (1000) nor a time with a unit (10min)");
-  }
-  options.warmup_ms = *time_ms;
-  return Status::Ok();
-}
-
-Status CheckModel(const ReplayArguments& arguments, ReplayOptions& options) {
-  options.bytes_per_token = arguments.bytes_per_token;
-  if (arguments.model.empty()) {
-    return Status::Ok();
-  }
-  if (arguments.bytes_per_token > 0) {
-    return BadOption("--model", arguments.model,
-                     "cannot go with --bytes-per-token: give one of them");
-  }
-  const Result<model::KvShape> shape = model::ReadKvShape(arguments.model);
-  if (!shape.has_value()) {
-    return BadOption("--model", shape.error());
-  }
-  options.bytes_per_token = static_cast<double>(model::BytesPerToken(*shape));
-  return Status::Ok();
 }
 
 }  // namespace
@@ -317,45 +216,6 @@ std::vector<replay::ReportOption> EchoOptions(const ReplayArguments& arguments) 
   add("bytes-per-token", FormatNumber(arguments.bytes_per_token), arguments.bytes_per_token > 0);
   add("prefill-rate", FormatNumber(arguments.prefill_rate), arguments.prefill_rate > 0);
   return echo;
-}
-
-Result<replay::ReadOptions> CheckTraceArguments(const ReplayArguments& arguments) {
-  replay::ReadOptions read;
-  read.paths = arguments.traces;
-  read.format = arguments.format;
-  read.block_tokens = arguments.block_tokens;
-  read.shares_ids = arguments.shares_ids;
-  read.skip_bad_lines_max = arguments.skip_bad_lines;
-  read.seed = arguments.seed;
-  KVFERRY_RETURN_IF_ERROR(CheckFormat(arguments.format));
-  KVFERRY_RETURN_IF_ERROR(CheckSelection(arguments, read));
-  if (!arguments.memory.empty()) {
-    const Result<std::uint64_t> bytes = ParseBytes(arguments.memory);
-    if (!bytes.has_value()) {
-      return BadOption("--memory", bytes.error());
-    }
-    read.memory_max_bytes = *bytes;
-  }
-  return read;
-}
-
-Result<ReplayOptions> CheckReplayArguments(const ReplayArguments& arguments) {
-  ReplayOptions options;
-  KVFERRY_ASSIGN_OR_RETURN(options.read, CheckTraceArguments(arguments));
-  KVFERRY_RETURN_IF_ERROR(CheckPolicies(arguments, options.policies));
-  for (const std::string& text : arguments.capacities) {
-    const Result<Capacity> capacity = replay::ParseCapacity(text);
-    if (!capacity.has_value()) {
-      return BadOption("--capacity", capacity.error());
-    }
-    options.capacities.push_back(*capacity);
-  }
-  options.hit_rule = arguments.hit_rule == "block" ? HitRule::kBlock : HitRule::kPrefix;
-  KVFERRY_RETURN_IF_ERROR(CheckWarmup(arguments.warmup, options));
-  KVFERRY_RETURN_IF_ERROR(CheckModel(arguments, options));
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  options.jobs = arguments.jobs > 0 ? arguments.jobs : std::max(1, cores);
-  return options;
 }
 
 }  // namespace kvferry::tool

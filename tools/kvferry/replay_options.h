@@ -53,8 +53,9 @@ struct ReplayOptions {
   std::vector<replay::Capacity> capacities;
   replay::HitRule hit_rule = replay::HitRule::kPrefix;
   std::uint64_t warmup_requests = 0;
-  std::int64_t warmup_ms = 0;  // The later of the two ends the warm-up.
-  double bytes_per_token = 0;  // From the model or as given; 0: unknown.
+  std::int64_t warmup_ms = 0;            // The later of the two ends the warm-up.
+  double bytes_per_token = 0;            // From the model or as given; 0: unknown.
+  std::vector<std::string> model_notes;  // What those bytes leave out or count too often.
   int jobs = 1;
 };
 

@@ -131,6 +131,16 @@ def capacity_heading(result):
     return f'{blocks}<small>{" · ".join(details)}</small>'
 
 
+def without_tiny_gaps(results):
+    """The results, with no share of a gap from leaf-lru to min that is below 0.05 points: noise."""
+    ratios = {(r["policy"], r["capacity_blocks"]): text.number(r, "block_ratio") for r in results}
+
+    def is_tiny(blocks):
+        ends = [ratios.get((policy, blocks)) for policy in ("leaf-lru", "min")]
+        return None not in ends and ends[1] - ends[0] < 0.0005
+    return [{**r, "gap_closed": None} if is_tiny(r["capacity_blocks"]) else r for r in results]
+
+
 def ratio_table(results, policies, key, infinite_ratio=None):
     grid = text.by_capacity(results)
     capacities, remark = shown_capacities(grid)
@@ -142,7 +152,8 @@ def ratio_table(results, policies, key, infinite_ratio=None):
         for policy in policies:
             value = text.number(here[policy], key) if policy in here else None
             cell = text.percent(value)
-            is_best = len(real) > 1 and value is not None and value == max(real) and policy != "min"
+            is_best = (len(real) > 1 and value is not None and policy != "min"
+                       and value == max(real) and real.count(value) == 1)
             cells.append(f"<b>{cell}</b>" if is_best else cell)
         rows.append([capacity_heading(next(iter(here.values())))] + cells)
     if infinite_ratio is not None:
@@ -176,7 +187,8 @@ def details_table(results):
 
 
 def hit_sections(report, policies, plots):
-    results, infinite = report["results"], text.section(report, "infinite")
+    results = without_tiny_gaps(report["results"])
+    infinite = text.section(report, "infinite")
     if not results:
         return ""
     looks = plots.styles(policies)

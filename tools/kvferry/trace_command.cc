@@ -1,15 +1,15 @@
 // `kvferry trace convert`: any readable trace as Mooncake JSONL.
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <string>
-#include <system_error>
 
-#include "base/bytes.h"
+#include "base/file.h"
 #include "commands.h"
 #include "exit_code.h"
+#include "number_checks.h"
+#include "output_path.h"
 #include "read_input.h"
-#include "replay/capacity.h"
 #include "replay/read_trace.h"
 #include "replay/write_mooncake.h"
 #include "replay_options.h"
@@ -17,31 +17,16 @@
 namespace kvferry::tool {
 namespace {
 
-// Writes the trace to `path` whole or not at all: a name beside it holds the lines until the last
-// is there. What is no regular file (a pipe, /dev/null) is written to directly.
+Status CheckConvertOutput(const ConvertArguments& arguments) {
+  return arguments.output == "-"
+             ? CheckStandardOutput(arguments.input.traces)
+             : CheckOutput("--output", arguments.output, arguments.input.traces);
+}
+
 Status WriteTraceFile(const replay::Trace& trace, const std::string& path) {
-  std::error_code error;
-  const bool is_special =
-      std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
-  const std::string written_path = is_special ? path : path + ".partial";
-  std::FILE* file = std::fopen(written_path.c_str(), "we");
-  if (file == nullptr) {
-    return Status::Error(StatusCode::kIoError, "cannot write " + written_path, errno);
-  }
-  Status status = replay::WriteMooncake(trace, file).WithContext(written_path);
-  if (std::fclose(file) != 0 && status.ok()) {
-    status = Status::Error(StatusCode::kIoError, "cannot write " + written_path, errno);
-  }
-  if (is_special) {
-    return status;
-  }
-  if (status.ok() && std::rename(written_path.c_str(), path.c_str()) != 0) {
-    status = Status::Error(StatusCode::kIoError, "cannot replace " + path, errno);
-  }
-  if (!status.ok()) {
-    std::filesystem::remove(written_path, error);
-  }
-  return status;
+  KVFERRY_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  KVFERRY_RETURN_IF_ERROR(replay::WriteMooncake(trace, file.stream()).WithContext(path));
+  return file.Commit();
 }
 
 int RunConvert(const ConvertArguments& arguments) {
@@ -54,6 +39,9 @@ int RunConvert(const ConvertArguments& arguments) {
   if (!options.has_value()) {
     return ReportStatus(options.error());
   }
+  if (const Status output = CheckConvertOutput(arguments); !output.ok()) {
+    return ReportStatus(output);
+  }
   const Result<replay::Trace> trace = ReadInput(*options, arguments.input.is_quiet);
   if (!trace.has_value()) {
     return ReportStatus(trace.error());
@@ -64,7 +52,7 @@ int RunConvert(const ConvertArguments& arguments) {
     return kExitOk;
   }
   if (status.ok() && !arguments.input.is_quiet) {
-    PrintNotes(*trace);
+    PrintNotes(trace->origin().notes);
   }
   return ReportStatus(status);
 }
@@ -82,15 +70,20 @@ void AddTraceCommand(CLI::App& app, ConvertArguments& arguments, int& exit_code)
           "Trace file, folder of session JSON, or - for standard input; several are merged "
           "by time")
       ->type_name("FILE");
-  convert->add_option("-o,--output", arguments.output, "Where to write; - is standard output")
+  convert
+      ->add_option("-o,--output", arguments.output,
+                   "Where to write, whole or not at all; - is standard output")
       ->type_name("FILE")
       ->capture_default_str();
   AddTraceOptions(*convert, arguments.input);
   convert->add_option("--seed", arguments.input.seed, "Seed of drawn session starts")
       ->type_name("N")
+      ->check(WholeNumber(0, UINT64_MAX))
       ->capture_default_str();
   convert->add_flag("-q,--quiet", arguments.input.is_quiet,
                     "No progress bar and no notes on stderr");
+  convert->footer(
+      "kvferry replay --list-formats names the formats; docs/trace-formats.md describes them.");
   convert->callback([&arguments, &exit_code] { exit_code = RunConvert(arguments); });
 }
 
