@@ -25,12 +25,26 @@ function(kvferry_tool name)
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
   target_link_libraries(${name} PRIVATE kvferry_flags ${arg_DEPS})
+  kvferry_compile_quickly(${name})
 endfunction()
 
-# kvferry_test(NAME SOURCES ... DEPS ... [LABELS ...] [TIMEOUT seconds])
-# One executable a folder of tests/; every TEST in it becomes a ctest of its own.
+# Under the sanitizers of the tests most of a build's time goes into optimising what tests and tools
+# say once: they go without, which takes no check away. The libraries, where the loops are, do not.
+function(kvferry_compile_quickly name)
+  if(KVFERRY_SANITIZER MATCHES "^(address|thread)$")
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
+endfunction()
+
+# kvferry_test(NAME SOURCES ... DEPS ... [THREADED ...] [LABELS ...] [TIMEOUT seconds])
+# One executable a folder of tests/; every TEST in it becomes a ctest of its own. THREADED repeats
+# the sources whose units have threads, which are all that a build for the thread sanitizer compiles
+# of them (the test preset tsan names their suites); without it that is every source.
 function(kvferry_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPS;LABELS;THREADED" ${ARGN})
+  if(KVFERRY_SANITIZER STREQUAL "thread" AND arg_THREADED)
+    set(arg_SOURCES ${arg_THREADED})
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -44,6 +58,7 @@ function(kvferry_test name)
   set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE kvferry_flags ${arg_DEPS} GTest::gmock GTest::gtest_main)
+  kvferry_compile_quickly(${name})
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
 endfunction()

@@ -5,8 +5,6 @@
 
 #include "replay_options.h"
 
-#include <CLI/CLI.hpp>
-
 namespace kvferry::tool {
 
 struct ConvertArguments {

@@ -8,6 +8,8 @@
 #include "commands.h"
 #include "exit_code.h"
 
+#include <CLI/CLI.hpp>
+
 namespace {
 
 int Run(int argc, char** argv) {

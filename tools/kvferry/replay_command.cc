@@ -24,6 +24,8 @@
 #include "replay/workload.h"
 #include "replay_options.h"
 
+#include <CLI/CLI.hpp>
+
 namespace kvferry::tool {
 namespace {
 

@@ -12,7 +12,11 @@
 #include "replay/read_trace.h"
 #include "replay/report.h"
 
-#include <CLI/CLI.hpp>
+// Declared only: the library's header takes seconds to compile.
+namespace CLI {  // NOLINT(readability-identifier-naming): the library names it.
+class App;
+class Option;
+}  // namespace CLI
 
 namespace kvferry::tool {
 
@@ -58,6 +62,9 @@ struct ReplayOptions {
   std::vector<std::string> model_notes;  // What those bytes leave out or count too often.
   int jobs = 1;
 };
+
+// Adds --seed to `command`, which owns the option.
+CLI::Option* AddSeedOption(CLI::App& command, ReplayArguments& arguments, const std::string& help);
 
 // Adds how traces are read (format, block size, selection, memory) to `command`.
 void AddTraceOptions(CLI::App& command, ReplayArguments& arguments);

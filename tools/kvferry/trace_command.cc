@@ -1,18 +1,18 @@
 // `kvferry trace convert`: any readable trace as Mooncake JSONL.
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <string>
 
 #include "base/file.h"
 #include "commands.h"
 #include "exit_code.h"
-#include "number_checks.h"
 #include "output_path.h"
 #include "read_input.h"
 #include "replay/read_trace.h"
 #include "replay/write_mooncake.h"
 #include "replay_options.h"
+
+#include <CLI/CLI.hpp>
 
 namespace kvferry::tool {
 namespace {
@@ -76,10 +76,7 @@ void AddTraceCommand(CLI::App& app, ConvertArguments& arguments, int& exit_code)
       ->type_name("FILE")
       ->capture_default_str();
   AddTraceOptions(*convert, arguments.input);
-  convert->add_option("--seed", arguments.input.seed, "Seed of drawn session starts")
-      ->type_name("N")
-      ->check(WholeNumber(0, UINT64_MAX))
-      ->capture_default_str();
+  AddSeedOption(*convert, arguments.input, "Seed of drawn session starts");
   convert->add_flag("-q,--quiet", arguments.input.is_quiet,
                     "No progress bar and no notes on stderr");
   convert->footer(
