@@ -20,7 +20,6 @@ Status CheckIoOp(const IoOp& op, std::size_t file_count) {
   if (op.kind == IoOp::Kind::kSyncData) {
     return Status::Ok();
   }
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the address as a number.
   const auto address = reinterpret_cast<std::uintptr_t>(op.buffer.data());
   if (!IsAligned(op.offset_bytes) || !IsAligned(op.buffer.size()) || !IsAligned(address)) {
     return Status::Error(StatusCode::kInvalidArgument, Describe(op) + ": not aligned");

@@ -56,6 +56,7 @@ struct IoOp {
     std::uint64_t mark = 0;
     std::uint32_t done_bytes = 0;
     std::uint32_t rounds = 0;
+    std::uint32_t entry = 0;
   };
   InFlight in_flight;
 };
