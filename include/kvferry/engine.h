@@ -1,0 +1,133 @@
+// Engine: stores KV blocks in tiers and gives them back; with its completion queues and handles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kvferry/export.h"
+#include "kvferry/namespace.h"
+#include "kvferry/options.h"
+#include "kvferry/requests.h"
+#include "kvferry/stats.h"
+#include "kvferry/status.h"
+#include "kvferry/types.h"
+
+namespace kvferry {
+
+// Where finished requests turn up. Any number of requests may share one.
+//
+// Thread-compatible: one thread polls at a time. Bounded: a request that would overflow it is
+// refused at submission, so a completion is never lost and never waits for room.
+class KVFERRY_EXPORT CompletionQueue {
+ public:
+  virtual ~CompletionQueue() = default;
+  // Writes what has ended, oldest first, and returns how many. Never blocks.
+  virtual std::size_t Poll(std::span<Completion> completions) = 0;
+  // Blocks until Poll would return something. kDeadlineExceeded if nothing has ended by then.
+  virtual Status Wait(Instant deadline) = 0;
+};
+
+// What the layer group of a namespace needs to be stored.
+struct NamespaceOptions {
+  std::uint32_t block_bytes = 0;  // Of every block, in host form; 4 KiB to 64 MiB.
+  // Blocks of namespaces with the same tenant number share a quota. 0: without one.
+  std::uint32_t tenant = 0;
+  std::uint64_t host_quota_bytes = ~std::uint64_t{0};  // The latest one given for a tenant counts.
+  std::uint64_t nvme_quota_bytes = ~std::uint64_t{0};
+};
+
+namespace engine {
+class EngineFront;
+}
+
+// Keeps one block in host memory, at one address, for as long as it lives. Empty when
+// default-constructed or moved from. Move-only. Must not outlive its engine.
+//
+// Thread-compatible.
+class KVFERRY_EXPORT BlockHandle {
+ public:
+  BlockHandle() noexcept = default;
+  BlockHandle(const BlockHandle&) = delete;
+  BlockHandle& operator=(const BlockHandle&) = delete;
+  BlockHandle(BlockHandle&& other) noexcept;
+  BlockHandle& operator=(BlockHandle&& other) noexcept;
+  ~BlockHandle() { Release(); }
+
+  bool is_empty() const noexcept { return front_ == nullptr; }
+  // The block's bytes; they do not change while the handle lives. Empty for an empty handle.
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  void Release() noexcept;
+
+ private:
+  friend class engine::EngineFront;
+  engine::EngineFront* front_ = nullptr;
+  std::uint32_t entry_ = 0;
+  std::span<const std::byte> bytes_;
+};
+
+// Owns the tiers, the block table, the policies and the mover thread.
+//
+// Thread-safe. Nothing here blocks except Open(), Close() and the destructor. Every request that
+// was given a ticket ends exactly once, in its queue, by its deadline plus 100 ms at the latest. A
+// request that is refused (an error instead of a ticket) leaves nothing behind:
+// kInvalidArgument for what is wrong with it, kResourceExhausted when a table or the queue is full
+// (try again after a completion), kUnavailable once Close() has begun.
+class KVFERRY_EXPORT Engine final {
+ public:
+  // Takes the memory and starts the mover thread; within a second whatever the size.
+  // kInvalidArgument as EngineOptions::Validate(); kResourceExhausted if the memory is not to be
+  // had.
+  static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options);
+
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();  // Close(), with a failure logged instead of returned.
+
+  // Makes blocks of this namespace storable. The same description gives the same handle; other
+  // block_bytes or another tenant for it are kInvalidArgument.
+  Result<NamespaceHandle> AddNamespace(const Namespace& description,
+                                       const NamespaceOptions& options);
+  // After it returns no block stored before is served or matched, and what earlier puts have not
+  // finished is discarded; their memory follows in the background. Later puts start anew.
+  // kUnavailable while the remains of an earlier call are still being removed.
+  Status EraseNamespace(NamespaceHandle in);
+
+  // Must be destroyed before the engine, with no request that names it unfinished.
+  Result<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(std::uint32_t entries_max);
+
+  // Reads `keys` as one prefix. A miss is a value, not an error; asking keeps nothing resident and
+  // touches nothing. Any number of threads at once; never blocks on a transfer.
+  PrefixMatch Match(NamespaceHandle in, std::span<const BlockKey> keys) const;
+
+  Result<Ticket> Put(const PutRequest& request, CompletionQueue& queue);
+  Result<Ticket> Get(const GetRequest& request, CompletionQueue& queue);
+  Result<Ticket> Prefetch(const KeysRequest& request, CompletionQueue& queue);
+  // Completes when the leading blocks that are there lie in host memory and are held; Collect()
+  // hands them out. What is not collected is let go by Discard() or Close().
+  Result<Ticket> Pin(const KeysRequest& request, CompletionQueue& queue);
+  Result<Ticket> Erase(const KeysRequest& request, CompletionQueue& queue);
+
+  // The handles of a completed Pin, in the order of its keys: as many as its completion said
+  // (`handles` must have just that size). Once for a ticket; kInvalidArgument for a stale one.
+  Status Collect(Ticket ticket, std::span<BlockHandle> handles);
+  // Lets go of the blocks of a completed Pin that will not be collected. A stale one is no error.
+  void Discard(Ticket ticket);
+
+  // Asks a request to end early, with kCancelled. Its completion still comes, and tells what was
+  // done. A ticket that has ended is no error.
+  void Cancel(Ticket ticket);
+
+  EngineStats Stats() const;
+
+  // Refuses new requests, ends the unfinished ones (demand may finish until close_deadline_ms, the
+  // rest is cancelled), stops the mover. Handles must be gone. Idempotent.
+  Status Close();
+
+ private:
+  explicit Engine(std::unique_ptr<engine::EngineFront> front);
+  std::unique_ptr<engine::EngineFront> front_;
+};
+
+}  // namespace kvferry

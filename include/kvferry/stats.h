@@ -1,0 +1,70 @@
+// EngineStats: what an engine has done and holds, by tier, by arrow and by cause.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "kvferry/export.h"
+#include "kvferry/requests.h"
+
+namespace kvferry {
+
+// Bytes of blocks as they lie in one tier: total = free + resident + filling + draining.
+struct TierStats {
+  std::uint64_t bytes_total = 0;
+  std::uint64_t bytes_resident = 0;  // Of copies that can be hit.
+  std::uint64_t bytes_filling = 0;   // Of copies on their way in.
+  std::uint64_t bytes_draining = 0;  // Of withdrawn copies that somebody still reads.
+  std::uint64_t bytes_free = 0;
+  std::uint64_t blocks_resident = 0;
+  std::uint64_t blocks_held = 0;     // With a handle.
+  std::uint64_t evictions = 0;
+};
+
+// One arrow between neighbouring tiers.
+struct ArrowStats {
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t failures = 0;
+  std::uint64_t bytes_in_flight = 0;
+};
+
+// Counters since Open; a snapshot that is consistent in itself.
+struct EngineStats {
+  TierStats host;
+  TierStats nvme;
+  ArrowStats offload_host_to_nvme;
+  ArrowStats onboard_nvme_to_host;
+
+  std::uint64_t lookups = 0;  // Blocks asked for by Get, Pin and Prefetch, up to the first missing.
+  std::uint64_t hits_host = 0;
+  std::uint64_t hits_nvme = 0;
+  // lookups = hits_host + hits_nvme + the sum of misses.
+  std::array<std::uint64_t, kMissReasonCount> misses{};
+
+  std::uint64_t puts = 0;           // Blocks given to Put and seen to.
+  std::uint64_t puts_stored = 0;    // puts = stored + present + the sum of puts_refused.
+  std::uint64_t puts_present = 0;
+  std::array<std::uint64_t, kMissReasonCount> puts_refused{};  // By cause.
+  std::uint64_t offloads_skipped = 0;  // Evicted before they could be written down.
+
+  std::uint64_t coalesced_reads = 0;   // Requests for a block that another one's read served.
+  std::uint64_t prefetches_used = 0;
+  std::uint64_t prefetches_wasted = 0;
+  std::uint64_t failed_checks = 0;
+  std::uint64_t requests_started = 0;
+  std::uint64_t requests_ended = 0;
+  std::uint64_t requests_refused = 0;  // By a full table or queue.
+  std::uint64_t deadlines_missed = 0;
+  std::uint64_t cancelled = 0;
+
+  std::uint64_t index_bytes = 0;       // Of the block table, the index and the policy.
+  std::uint64_t history_blocks = 0;
+  std::uint64_t history_bytes = 0;
+};
+
+// A table for people.
+KVFERRY_EXPORT std::string ToString(const EngineStats& stats);
+
+}  // namespace kvferry
