@@ -40,7 +40,7 @@ struct NamespaceOptions {
 
 namespace engine {
 class EngineFront;
-}
+}  // namespace engine
 
 // Keeps one block in host memory, at one address, for as long as it lives. Empty when
 // default-constructed or moved from. Move-only. Must not outlive its engine.

@@ -22,11 +22,11 @@ struct HostTierOptions {
   // memory).
   std::uint64_t bytes = 0;
   HugePages huge_pages = HugePages::kTransparent;
-  std::int32_t numa_node = -1;        // -1: no binding. Ignored on a machine with one node.
-  bool is_populated = true;           // Fault the pages in, in the background.
-  bool verify_on_get = false;         // Check a block's bytes on each get from host memory.
-  std::string policy = "leaf-lru";    // docs/policies.md has the names.
-  std::uint32_t held_percent = 50;    // What handles may keep of it at most.
+  std::int32_t numa_node = -1;      // -1: no binding. Ignored on a machine with one node.
+  bool is_populated = true;         // Fault the pages in, in the background.
+  bool verify_on_get = false;       // Check a block's bytes on each get from host memory.
+  std::string policy = "leaf-lru";  // docs/policies.md has the names.
+  std::uint32_t held_percent = 50;  // What handles may keep of it at most.
 };
 
 // Departed blocks that are remembered, for miss reasons and for policies that learn from them.
@@ -42,13 +42,13 @@ struct EngineOptions {
   // 64); smaller ones are kept as long as the tables have room.
   std::uint64_t block_bytes = std::uint64_t{1} << 20;
   std::uint32_t namespaces_max = 256;
-  std::uint32_t requests_max = 1024;          // Unfinished requests; more are refused.
+  std::uint32_t requests_max = 1024;  // Unfinished requests; more are refused.
   std::uint32_t blocks_per_request_max = 65'536;
-  std::uint32_t handles_max = 65'536;         // Blocks held at one time.
-  std::uint32_t transfers_max = 256;          // Reads and writes below the host tier, in flight.
-  std::uint32_t deadline_ms = 30'000;         // Of requests that give none.
+  std::uint32_t handles_max = 65'536;  // Blocks held at one time.
+  std::uint32_t transfers_max = 256;   // Reads and writes below the host tier, in flight.
+  std::uint32_t deadline_ms = 30'000;  // Of requests that give none.
   std::uint32_t close_deadline_ms = 5'000;
-  std::uint32_t copy_threads = 0;             // 0: one for every two cores, at least one.
+  std::uint32_t copy_threads = 0;  // 0: one for every two cores, at least one.
   std::uint64_t seed = 1;
 
   // kInvalidArgument naming the option, what it is, what it may be.

@@ -67,8 +67,8 @@ struct RequestOptions {
   // By then the request has ended, kDeadlineExceeded if it was not done. The default stands for
   // EngineOptions::deadline_ms from the call on.
   Instant deadline;
-  std::uint64_t session = 0;  // As in Access; 0: unknown.
-  std::uint32_t tag = 0;      // As in Access.
+  std::uint64_t session = 0;       // As in Access; 0: unknown.
+  std::uint32_t tag = 0;           // As in Access.
   TierSet tiers = TierSet::All();  // Which tiers may serve it or store its blocks.
   // What may be read from below the host tier for it, in bytes; blocks beyond are kNotAllowed.
   std::uint64_t load_bytes_max = ~std::uint64_t{0};

@@ -18,7 +18,7 @@ struct TierStats {
   std::uint64_t bytes_draining = 0;  // Of withdrawn copies that somebody still reads.
   std::uint64_t bytes_free = 0;
   std::uint64_t blocks_resident = 0;
-  std::uint64_t blocks_held = 0;     // With a handle.
+  std::uint64_t blocks_held = 0;  // With a handle.
   std::uint64_t evictions = 0;
 };
 
@@ -43,13 +43,13 @@ struct EngineStats {
   // lookups = hits_host + hits_nvme + the sum of misses.
   std::array<std::uint64_t, kMissReasonCount> misses{};
 
-  std::uint64_t puts = 0;           // Blocks given to Put and seen to.
-  std::uint64_t puts_stored = 0;    // puts = stored + present + the sum of puts_refused.
+  std::uint64_t puts = 0;         // Blocks given to Put and seen to.
+  std::uint64_t puts_stored = 0;  // puts = stored + present + the sum of puts_refused.
   std::uint64_t puts_present = 0;
   std::array<std::uint64_t, kMissReasonCount> puts_refused{};  // By cause.
   std::uint64_t offloads_skipped = 0;  // Evicted before they could be written down.
 
-  std::uint64_t coalesced_reads = 0;   // Requests for a block that another one's read served.
+  std::uint64_t coalesced_reads = 0;  // Requests for a block that another one's read served.
   std::uint64_t prefetches_used = 0;
   std::uint64_t prefetches_wasted = 0;
   std::uint64_t failed_checks = 0;
@@ -59,7 +59,7 @@ struct EngineStats {
   std::uint64_t deadlines_missed = 0;
   std::uint64_t cancelled = 0;
 
-  std::uint64_t index_bytes = 0;       // Of the block table, the index and the policy.
+  std::uint64_t index_bytes = 0;  // Of the block table, the index and the policy.
   std::uint64_t history_blocks = 0;
   std::uint64_t history_bytes = 0;
 };

@@ -1,0 +1,214 @@
+#include "engine/block_index.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+
+namespace kvferry::engine {
+namespace {
+
+constexpr std::uint32_t kNoFree = 0xffffffff;
+// Below this many records one shard does: a lock is not contended for long.
+constexpr std::uint32_t kRecordsOfOneShard = 65'536;
+constexpr std::uint64_t kShards = 64;
+// Places for each hundred records. At 7/8 full a look-up reads 1.1 lines on average.
+constexpr std::uint64_t kPlacesPercent = 114;
+// How far ahead a run of look-ups asks for memory: lines first, then the records they name.
+constexpr std::size_t kLinesAhead = 16;
+constexpr std::size_t kRecordsAhead = 8;
+
+}  // namespace
+
+std::uint64_t HashOf(const BlockKey& key) noexcept {
+  std::uint64_t hash = 0;
+  std::memcpy(&hash, key.bytes.data(), sizeof hash);
+  return hash;
+}
+
+// The shard is chosen by the low bits, the line by the high ones and the tag by those between.
+std::uint32_t BlockIndex::HomeOf(const Shard& shard, std::uint64_t hash) noexcept {
+  return shard.first_line +
+         static_cast<std::uint32_t>(((hash >> 32) * std::uint64_t{shard.line_count}) >> 32);
+}
+
+std::uint16_t BlockIndex::TagOf(std::uint64_t hash) noexcept {
+  return static_cast<std::uint16_t>(hash >> 8);
+}
+
+BlockIndex::BlockIndex(std::uint32_t records_max)
+    : records_max_(records_max),
+      records_(std::make_unique<BlockRecord[]>(records_max)),
+      uses_(std::make_unique<BlockUse[]>(records_max)),
+      is_used_(records_max) {
+  KVFERRY_CHECK(records_max > 0);
+  const std::uint64_t shard_count = records_max < kRecordsOfOneShard ? 1 : kShards;
+  shard_mask_ = shard_count - 1;
+  shards_ = std::vector<Shard>(shard_count);
+  const std::uint64_t places = records_max * kPlacesPercent / 100 / shard_count + kLinePlaces;
+  const auto lines = static_cast<std::uint32_t>((places + kLinePlaces - 1) / kLinePlaces);
+  for (std::uint32_t i = 0; i < shard_count; ++i) {
+    shards_[i].first_line = i * lines;
+    shards_[i].line_count = lines;
+  }
+  line_count_ = std::size_t{lines} * shard_count;
+  lines_ = std::make_unique<Line[]>(line_count_);
+  for (std::uint32_t number = 0; number < records_max; ++number) {
+    records_[number].host_slot = number + 1 < records_max ? number + 1 : kNoFree;
+  }
+}
+
+std::size_t BlockIndex::memory_bytes() const noexcept {
+  return line_count_ * sizeof(Line) +
+         std::size_t{records_max_} * (sizeof(BlockRecord) + sizeof(BlockUse)) + records_max_ / 8;
+}
+
+RecordIndex BlockIndex::FindIn(const Shard& shard,
+                               const BlockKey& key,
+                               std::uint64_t hash) const noexcept {
+  const std::uint16_t tag = TagOf(hash);
+  std::uint32_t line_index = HomeOf(shard, hash);
+  for (std::uint32_t step = 0; step < shard.line_count; ++step) {
+    const Line& line = lines_[line_index];
+    for (unsigned used = line.used; used != 0; used &= used - 1) {
+      const auto place = static_cast<std::uint32_t>(std::countr_zero(used));
+      if (line.tags[place] == tag && records_[line.records[place]].key == key) {
+        return RecordIndex{line.records[place]};
+      }
+    }
+    if (line.overflow == 0) {
+      break;
+    }
+    line_index =
+        line_index + 1 < shard.first_line + shard.line_count ? line_index + 1 : shard.first_line;
+  }
+  return kNoRecord;
+}
+
+RecordIndex BlockIndex::Find(const BlockKey& key) const noexcept {
+  const std::uint64_t hash = HashOf(key);
+  return FindIn(ShardOf(hash), key, hash);
+}
+
+void BlockIndex::Prefetch(const BlockKey& key) const noexcept {
+  const std::uint64_t hash = HashOf(key);
+  __builtin_prefetch(&lines_[HomeOf(ShardOf(hash), hash)]);
+}
+
+RecordIndex BlockIndex::Add(const BlockRecord& fresh) {
+  KVFERRY_DCHECK(Find(fresh.key) == kNoRecord);
+  const std::uint64_t hash = HashOf(fresh.key);
+  Shard& shard = ShardOf(hash);
+  if (first_free_ == kNoFree || shard.keys == shard.line_count * kLinePlaces) {
+    return kNoRecord;
+  }
+  const RecordIndex record{first_free_};
+  const MutexLock lock(shard.mutex);
+  BlockRecord& added = records_[NumberOf(record)];
+  first_free_ = added.host_slot;
+  added = fresh;
+  added.is_indexed = true;
+  uses_[NumberOf(record)] = {};
+  is_used_[NumberOf(record)] = true;
+  ++records_used_;
+  std::uint32_t line_index = HomeOf(shard, hash);
+  constexpr unsigned kFull = (1U << kLinePlaces) - 1;
+  while (lines_[line_index].used == kFull) {
+    ++lines_[line_index].overflow;
+    line_index =
+        line_index + 1 < shard.first_line + shard.line_count ? line_index + 1 : shard.first_line;
+  }
+  Line& line = lines_[line_index];
+  const auto place = static_cast<std::uint32_t>(std::countr_one(unsigned{line.used}));
+  line.used = static_cast<std::uint16_t>(line.used | 1U << place);
+  line.tags[place] = TagOf(hash);
+  line.records[place] = NumberOf(record);
+  ++shard.keys;
+  return record;
+}
+
+void BlockIndex::Unindex(RecordIndex record) {
+  BlockRecord& gone = records_[NumberOf(record)];
+  KVFERRY_CHECK(gone.is_indexed);
+  const std::uint64_t hash = HashOf(gone.key);
+  Shard& shard = ShardOf(hash);
+  const MutexLock lock(shard.mutex);
+  gone.is_indexed = false;
+  --shard.keys;
+  std::uint32_t line_index = HomeOf(shard, hash);
+  for (std::uint32_t step = 0; step < shard.line_count; ++step) {
+    Line& line = lines_[line_index];
+    for (unsigned used = line.used; used != 0; used &= used - 1) {
+      const auto place = static_cast<std::uint32_t>(std::countr_zero(used));
+      if (line.records[place] == NumberOf(record)) {
+        line.used = static_cast<std::uint16_t>(line.used & ~(1U << place));
+        return;
+      }
+    }
+    KVFERRY_CHECK(line.overflow > 0);
+    --line.overflow;
+    line_index =
+        line_index + 1 < shard.first_line + shard.line_count ? line_index + 1 : shard.first_line;
+  }
+  KVFERRY_CHECK(false);  // An indexed record is in its shard's lines.
+}
+
+void BlockIndex::Release(RecordIndex record) {
+  BlockRecord& gone = records_[NumberOf(record)];
+  KVFERRY_CHECK(is_used_[NumberOf(record)] && !gone.is_indexed);
+  KVFERRY_CHECK(uses_[NumberOf(record)].readers == 0 && uses_[NumberOf(record)].handles == 0);
+  is_used_[NumberOf(record)] = false;
+  --records_used_;
+  gone.host_slot = first_free_;
+  first_free_ = NumberOf(record);
+}
+
+void BlockIndex::PrefetchRecord(std::uint64_t hash) const noexcept {
+  const Shard& shard = ShardOf(hash);
+  const MutexLock lock(shard.mutex);
+  const Line& line = lines_[HomeOf(shard, hash)];
+  const std::uint16_t tag = TagOf(hash);
+  for (unsigned used = line.used; used != 0; used &= used - 1) {
+    const auto place = static_cast<std::uint32_t>(std::countr_zero(used));
+    if (line.tags[place] == tag) {
+      __builtin_prefetch(&records_[line.records[place]]);
+      return;
+    }
+  }
+}
+
+void BlockIndex::Look(std::span<const BlockKey> keys, std::span<BlockView> views) const {
+  KVFERRY_CHECK(keys.size() == views.size());
+  for (std::size_t i = 0; i < std::min(kLinesAhead, keys.size()); ++i) {
+    Prefetch(keys[i]);
+  }
+  for (std::size_t i = 0; i < std::min(kRecordsAhead, keys.size()); ++i) {
+    PrefetchRecord(HashOf(keys[i]));
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (i + kLinesAhead < keys.size()) {
+      Prefetch(keys[i + kLinesAhead]);
+    }
+    if (i + kRecordsAhead < keys.size()) {
+      PrefetchRecord(HashOf(keys[i + kRecordsAhead]));
+    }
+    const std::uint64_t hash = HashOf(keys[i]);
+    const Shard& shard = ShardOf(hash);
+    const MutexLock lock(shard.mutex);
+    const RecordIndex found = FindIn(shard, keys[i], hash);
+    if (found == kNoRecord) {
+      views[i] = {};
+      continue;
+    }
+    const BlockRecord& record = records_[NumberOf(found)];
+    views[i] = {.namespace_index = record.namespace_index,
+                .namespace_epoch = record.namespace_epoch,
+                .is_found = true,
+                .is_in_host = record.host_state == CopyState::kResident,
+                .is_in_nvme = record.nvme_state == CopyState::kResident};
+  }
+}
+
+}  // namespace kvferry::engine
