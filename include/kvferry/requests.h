@@ -34,15 +34,18 @@ enum class MissReason : std::uint8_t {
   kNotAdmitted,     // A put was refused by the admission rule or the request's own tiers.
   kDropped,         // A put found no room: everything was held or in flight.
   kOverQuota,       // A put would have taken its tenant above the quota.
-  kEvicted,         // It had to leave the last tier that held it.
+  kEvicted,         // It left the last tier that held it, for a block that was put or asked for.
   kErased,          // Erase, or EraseNamespace.
   kOtherNamespace,  // The key is there, stored under another namespace.
   kFailedCheck,     // Its bytes were read and do not match their checksum.
   kReadFailed,      // The drive reported an error.
   kTooLate,         // The deadline passed before its bytes were there.
   kNotAllowed,      // Only in tiers that the request may not use, or beyond its load limit.
+  kEvictedByPrefetch,  // As kEvicted, for a block that was brought up on a guess.
+  kEvictedByQuota,     // For another block of its tenant, which was at its quota.
+  kEvictedByReuse,     // Its place on the drive was the oldest and was needed.
 };
-inline constexpr std::size_t kMissReasonCount = 12;
+inline constexpr std::size_t kMissReasonCount = 15;
 
 // "never stored" and so on; never null.
 KVFERRY_EXPORT std::string_view ToString(MissReason reason);

@@ -1,6 +1,7 @@
 #include "engine/copy_work.h"
 
-#include "base/copy_checksum.h"
+#include "base/checksum.h"
+#include "base/copy_bytes.h"
 
 namespace kvferry::engine {
 
@@ -15,8 +16,8 @@ void RunCopyJob(CopyJob& job) noexcept {
         piece.checksum = CopyAndChecksum(source, {piece.target, piece.size_bytes}, piece.key);
         break;
       case CopyJob::Kind::kCopyAndVerify:
-        piece.is_intact = CopyAndChecksum(source, {piece.target, piece.size_bytes}, piece.key) ==
-                          piece.checksum;
+        piece.is_intact =
+            CopyAndVerify(source, {piece.target, piece.size_bytes}, piece.key, piece.checksum);
         break;
       case CopyJob::Kind::kVerify:
         piece.is_intact = ChecksumOf(source, piece.key) == piece.checksum;

@@ -1,0 +1,168 @@
+#include "engine/block_book.h"
+
+#include <array>
+
+#include "base/assert.h"
+
+namespace kvferry::engine {
+namespace {
+
+std::uint32_t Number(EntryIndex entry) {
+  return static_cast<std::uint32_t>(entry);
+}
+
+}  // namespace
+
+BlockBook::BlockBook(const Options& options)
+    : index_(options.records_max),
+      history_(options.history_max),
+      owners_(options.entries_max, kNobody) {
+  KVFERRY_CHECK(options.entries_max < BlockHistory::kEntriesMax);
+  KVFERRY_CHECK(options.records_max <= ~kKindMask);
+  for (std::uint32_t number = options.entries_max; number > 0; --number) {
+    PutFree(EntryIndex{number - 1});
+  }
+}
+
+EntryIndex BlockBook::TakeFree() {
+  if (free_count_ == 0) {
+    return kNoEntry;
+  }
+  const std::uint32_t number = first_free_;
+  KVFERRY_CHECK((owners_[number] & kKindMask) == kFree);
+  first_free_ = owners_[number] & ~kKindMask;
+  --free_count_;
+  owners_[number] = kNobody;
+  return EntryIndex{number};
+}
+
+void BlockBook::PutFree(EntryIndex entry) {
+  owners_[Number(entry)] = kFree | first_free_;
+  first_free_ = Number(entry);
+  ++free_count_;
+}
+
+BlockBook::Lease BlockBook::LeaseFor(const BlockKey& key) {
+  Lease lease;
+  lease.last_reason = history_.ReasonOf(key);
+  if (lease.last_reason != MissReason::kNeverStored) {
+    lease.entry = history_.Take(key);
+    if (lease.entry != kNoEntry) {
+      owners_[Number(lease.entry)] = kNobody;
+      return lease;
+    }
+  }
+  lease.entry = TakeFree();
+  lease.is_fresh = lease.entry != kNoEntry;
+  return lease;
+}
+
+BlockBook::Lease BlockBook::LeaseFor(RecordIndex record) {
+  Lease lease;
+  lease.entry = index_[record].entry;
+  if (lease.entry == kNoEntry) {
+    lease.entry = TakeFree();
+    lease.is_fresh = lease.entry != kNoEntry;
+  }
+  return lease;
+}
+
+void BlockBook::EndLease(const BlockKey& key,
+                         const Lease& lease,
+                         MissReason reason,
+                         bool was_told) {
+  EntryIndex entry = lease.entry;
+  if (entry != kNoEntry && lease.is_fresh && !was_told) {
+    PutFree(entry);
+    entry = kNoEntry;
+  }
+  if (reason != MissReason::kNone) {
+    Remember(key, reason, entry);
+  }
+}
+
+RecordIndex BlockBook::AddRecord(const BlockRecord& fresh, const Lease& lease) {
+  const RecordIndex record = index_.Add(fresh);
+  if (record != kNoRecord) {
+    GiveEntry(record, lease);
+  }
+  return record;
+}
+
+void BlockBook::GiveEntry(RecordIndex record, const Lease& lease) {
+  index_.PrivatePart(record).entry = lease.entry;
+  owners_[Number(lease.entry)] = NumberOf(record);
+}
+
+void BlockBook::Remember(const BlockKey& key, MissReason reason, EntryIndex entry) {
+  const EntryIndex forgotten = history_.Add(key, reason, entry);
+  if (forgotten != kNoEntry) {
+    owners_[Number(forgotten)] = kNobody;
+  }
+  if (entry != kNoEntry) {
+    const auto place = history_.PlaceOf(key);
+    KVFERRY_CHECK(place.has_value());
+    owners_[Number(entry)] = kInHistory | *place;
+  }
+}
+
+void BlockBook::Depart(RecordIndex record, MissReason reason) {
+  const BlockRecord& gone = index_[record];
+  KVFERRY_CHECK(gone.is_indexed);
+  index_.Unindex(record);
+  Remember(gone.key, reason, gone.entry);
+  index_.PrivatePart(record).entry = kNoEntry;
+}
+
+void BlockBook::ReleaseIfUnused(RecordIndex record) {
+  const BlockRecord& gone = index_[record];
+  if (!gone.is_indexed && gone.host_state == CopyState::kAbsent &&
+      gone.nvme_state == CopyState::kAbsent && index_.use(record).readers == 0 &&
+      index_.use(record).handles == 0) {
+    index_.Release(record);
+  }
+}
+
+RecordIndex BlockBook::RecordOf(EntryIndex entry) const {
+  const std::uint32_t owner = owners_[Number(entry)];
+  return (owner & kKindMask) == kRecord ? RecordIndex{owner} : kNoRecord;
+}
+
+void BlockBook::TakeBack(EvictionPolicy& policy) {
+  std::array<EntryIndex, 16> freed;
+  for (std::size_t count = policy.Forget(freed); count > 0; count = policy.Forget(freed)) {
+    for (const EntryIndex entry : std::span(freed).first(count)) {
+      const std::uint32_t owner = owners_[Number(entry)];
+      KVFERRY_CHECK((owner & kKindMask) != kFree);
+      if ((owner & kKindMask) == kRecord) {
+        index_.PrivatePart(RecordIndex{owner}).entry = kNoEntry;
+      } else if ((owner & kKindMask) == kInHistory) {
+        history_.DropEntry(owner & ~kKindMask);
+      }
+      PutFree(entry);
+    }
+  }
+}
+
+void BlockBook::CheckInvariants() const {
+  std::uint32_t free_count = 0;
+  for (std::uint32_t number = 0; number < owners_.size(); ++number) {
+    const std::uint32_t owner = owners_[number];
+    free_count += (owner & kKindMask) == kFree ? 1 : 0;
+    if ((owner & kKindMask) == kRecord) {
+      KVFERRY_CHECK(index_.is_used(RecordIndex{owner}));
+      KVFERRY_CHECK(index_[RecordIndex{owner}].entry == EntryIndex{number});
+    }
+  }
+  KVFERRY_CHECK(free_count == free_count_);
+  std::uint32_t used = 0;
+  index_.ForEach([&](RecordIndex record) {
+    ++used;
+    const BlockRecord& block = index_[record];
+    KVFERRY_CHECK(!block.is_indexed || index_.Find(block.key) == record);
+    KVFERRY_CHECK(block.entry == kNoEntry || RecordOf(block.entry) == record);
+  });
+  KVFERRY_CHECK(used == index_.records_used());
+}
+
+}  // namespace kvferry::engine

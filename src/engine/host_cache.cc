@@ -1,0 +1,445 @@
+#include "engine/host_cache.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace kvferry::engine {
+namespace {
+
+// Victims that one reservation may cost. More are only needed where blocks of another size have to
+// empty a whole slab; past that the put is dropped rather than the cache.
+constexpr std::uint32_t kVictimsMax = 1'024;
+// Residents that a search for a victim passes over for soft reasons (another size, not written
+// down yet) before it takes any that is free to go.
+constexpr std::uint32_t kPassedOverMax = 256;
+// Waiting blocks that keep their order.
+constexpr std::uint32_t kOffloadsMax = 8'192;
+// Records that one search for a waiting block looks at, past those in order.
+constexpr std::uint32_t kScannedMax = 512;
+
+}  // namespace
+
+struct HostCache::Wish {
+  std::uint32_t tenant = 0xffffffff;  // Must be of it; all ones: of any.
+  std::uint32_t size_bytes = 0;       // Should be of it; 0: of any.
+};
+
+Result<std::unique_ptr<HostCache>> HostCache::Create(const Options& options,
+                                                     BlockBook& book,
+                                                     tiers::HostSlabs& slabs,
+                                                     const NamespaceTable& namespaces) {
+  PolicyOptions policy_options;
+  policy_options.entries_max = options.residents_max + options.remembered_max + kEntriesSpare;
+  policy_options.residents_max = options.residents_max;
+  policy_options.remembered_max = std::max(1U, options.remembered_max);
+  policy_options.seed = options.seed;
+  policy_options.reports_forgotten = true;
+  KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<EvictionPolicy> policy,
+                           CreateEvictionPolicy(options.policy, policy_options));
+  return std::unique_ptr<HostCache>(
+      new HostCache(options, book, slabs, namespaces, std::move(policy)));
+}
+
+HostCache::HostCache(const Options& options,
+                     BlockBook& book,
+                     tiers::HostSlabs& slabs,
+                     const NamespaceTable& namespaces,
+                     std::unique_ptr<EvictionPolicy> policy)
+    : options_(options),
+      book_(book),
+      slabs_(slabs),
+      namespaces_(namespaces),
+      policy_(std::move(policy)),
+      tenant_bytes_(namespaces.tenants_max()),
+      offloads_(options.has_lower_tier ? std::min(kOffloadsMax, options.residents_max) : 0) {
+  path_.reserve(2);
+  stats_.bytes_total = slabs.bytes_total();
+  stats_.bytes_free = stats_.bytes_total;
+}
+
+std::uint32_t HostCache::TenantOf(const BlockRecord& record) const {
+  return namespaces_.tenant_index(record.namespace_index);
+}
+
+void HostCache::Touch(const Access& access, std::span<const RecordIndex> path) {
+  path_.clear();
+  for (const RecordIndex record : path) {
+    const EntryIndex entry = book_.index()[record].entry;
+    KVFERRY_CHECK(entry != kNoEntry);
+    path_.push_back(entry);
+  }
+  policy_->OnRequest(access, path_, static_cast<std::uint32_t>(path_.size()));
+  policy_->OnHit(path_);
+  book_.TakeBack(*policy_);
+}
+
+// The path that a policy hears of is the block and the one before it: what comes further up was
+// announced with the blocks there, as one request that grows.
+void HostCache::Announce(const Claim& claim, EntryIndex entry) {
+  path_.clear();
+  std::uint32_t leading = 0;
+  if (claim.parent != kNoRecord) {
+    const BlockRecord& parent = book_.index()[claim.parent];
+    if (parent.entry != kNoEntry && parent.entry != entry &&
+        (parent.host_state == CopyState::kFilling || parent.host_state == CopyState::kResident)) {
+      path_.push_back(parent.entry);
+      leading = 1;
+    }
+  }
+  path_.push_back(entry);
+  policy_->OnRequest(claim.access, path_, leading);
+}
+
+HostCache::Reserved HostCache::ReserveNew(const Claim& claim, const BlockRecord& fresh) {
+  const BlockBook::Lease lease = book_.LeaseFor(fresh.key);
+  if (lease.entry == kNoEntry) {
+    book_.EndLease(fresh.key, lease, MissReason::kDropped, false);
+    return {kNoRecord, MissReason::kDropped};
+  }
+  Announce(claim, lease.entry);
+  MissReason refusal = MissReason::kNotAdmitted;
+  bool was_told = true;
+  tiers::HostSlot slot{};
+  RecordIndex record = kNoRecord;
+  if (policy_->Admit(lease.entry)) {
+    was_told = false;
+    refusal = MakeRoom(claim, fresh, slot);
+    if (refusal == MissReason::kNone) {
+      record = book_.AddRecord(fresh, lease);
+      if (record == kNoRecord) {
+        slabs_.Free(slot);
+        refusal = MissReason::kDropped;
+      }
+    }
+  }
+  if (record == kNoRecord) {
+    book_.EndLease(fresh.key, lease, refusal, was_told);
+    book_.TakeBack(*policy_);
+    return {kNoRecord, refusal};
+  }
+  policy_->OnInsert(lease.entry, path_.size() == 2 ? path_.front() : kNoEntry);
+  book_.TakeBack(*policy_);
+  BeginFilling(record, slot);
+  return {record, MissReason::kNone};
+}
+
+HostCache::Reserved HostCache::ReserveAgain(const Claim& claim, RecordIndex record) {
+  const BlockRecord& block = book_.index()[record];
+  KVFERRY_CHECK(block.host_state == CopyState::kAbsent && block.is_indexed);
+  BlockBook::Lease lease = book_.LeaseFor(record);
+  if (lease.entry == kNoEntry) {
+    return {kNoRecord, MissReason::kDropped};
+  }
+  Announce(claim, lease.entry);
+  MissReason refusal = MissReason::kNotAdmitted;
+  tiers::HostSlot slot{};
+  if (policy_->Admit(lease.entry)) {
+    refusal = MakeRoom(claim, block, slot);
+    if (refusal == MissReason::kNone) {
+      book_.GiveEntry(record, lease);
+      policy_->OnInsert(lease.entry, path_.size() == 2 ? path_.front() : kNoEntry);
+      book_.TakeBack(*policy_);
+      BeginFilling(record, slot);
+      return {record, MissReason::kNone};
+    }
+    if (lease.is_fresh) {
+      book_.EndLease(block.key, lease, MissReason::kNone, false);
+    }
+  } else {
+    book_.GiveEntry(record, lease);  // The policy may remember it, under this number.
+  }
+  book_.TakeBack(*policy_);
+  return {kNoRecord, refusal};
+}
+
+void HostCache::BeginFilling(RecordIndex record, tiers::HostSlot slot) {
+  book_.index().Update(record, [&](BlockRecord& block) {
+    block.host_slot = slot.page;
+    block.host_state = CopyState::kFilling;
+  });
+  const BlockRecord& block = book_.index()[record];
+  stats_.bytes_filling += block.size_bytes;
+  stats_.bytes_free -= block.size_bytes;
+  tenant_bytes_[TenantOf(block)] += block.size_bytes;
+  ++residents_;
+}
+
+MissReason HostCache::MakeRoom(const Claim& claim,
+                               const BlockRecord& block,
+                               tiers::HostSlot& slot) {
+  const std::uint32_t tenant = TenantOf(block);
+  std::uint32_t victims = 0;
+  while (tenant_bytes_[tenant] + block.size_bytes > namespaces_.host_quota(tenant)) {
+    if (++victims > kVictimsMax ||
+        !EvictOne(claim, {.tenant = tenant}, MissReason::kEvictedByQuota)) {
+      return MissReason::kOverQuota;
+    }
+  }
+  while (true) {
+    if (residents_ < options_.residents_max) {
+      if (const auto reserved = slabs_.Reserve(block.size_bytes)) {
+        slot = *reserved;
+        return MissReason::kNone;
+      }
+    }
+    const Wish wish{.size_bytes = victims < kVictimsMax / 2 ? block.size_bytes : 0};
+    if (++victims > kVictimsMax || !EvictOne(claim, wish, claim.reason_to_leave)) {
+      return MissReason::kDropped;
+    }
+  }
+}
+
+bool HostCache::EvictOne(const Claim& claim, Wish wish, MissReason reason) {
+  std::uint32_t passed_over = 0;
+  const bool spares_unwritten = offloads_wanted_ < residents_;
+  const auto is_held = [&](EntryIndex entry) {
+    const RecordIndex record = book_.RecordOf(entry);
+    const BlockRecord& block = book_.index()[record];
+    const BlockUse& use = book_.index().use(record);
+    if (block.host_state != CopyState::kResident || use.readers > 0 || use.handles > 0 ||
+        record == claim.parent ||
+        (wish.tenant != 0xffffffff && TenantOf(block) != wish.tenant)) {
+      return true;
+    }
+    if (passed_over < kPassedOverMax &&
+        ((wish.size_bytes != 0 && block.size_bytes != wish.size_bytes) ||
+         (spares_unwritten && block.is_offload_wanted))) {
+      ++passed_over;
+      return true;
+    }
+    return false;
+  };
+  EntryIndex victim = policy_->TakeVictim(is_held);
+  if (victim == kNoEntry && passed_over > 0) {
+    passed_over = kPassedOverMax;
+    victim = policy_->TakeVictim(is_held);
+  }
+  if (victim == kNoEntry) {
+    return false;
+  }
+  Evict(book_.RecordOf(victim), reason);
+  return true;
+}
+
+void HostCache::Evict(RecordIndex record, MissReason reason) {
+  const BlockRecord& block = book_.index()[record];
+  KVFERRY_CHECK(block.host_state == CopyState::kResident);
+  policy_->OnRemove(block.entry, RemoveReason::kEvicted);
+  --residents_;
+  ++stats_.evictions;
+  --stats_.blocks_resident;
+  stats_.bytes_resident -= block.size_bytes;
+  stats_.bytes_draining += block.size_bytes;  // For the moment that FreePlace ends.
+  prefetches_wasted_ += block.is_prefetched ? 1 : 0;
+  if (block.is_offload_wanted) {
+    --offloads_wanted_;
+    ++offloads_skipped_;
+  }
+  book_.index().Update(record, [](BlockRecord& changed) {
+    changed.host_state = CopyState::kDraining;
+    changed.is_offload_wanted = false;
+    changed.is_prefetched = false;
+  });
+  FreePlace(record);
+  if (block.nvme_state != CopyState::kResident) {
+    book_.Depart(record, reason);
+    book_.ReleaseIfUnused(record);
+  }
+  // Numbers are taken back later: the one of the block that wants in is still between hands.
+}
+
+// Of a draining copy without users.
+void HostCache::FreePlace(RecordIndex record) {
+  const BlockRecord& block = book_.index()[record];
+  KVFERRY_CHECK(block.host_state == CopyState::kDraining);
+  slabs_.Free(tiers::HostSlot{block.host_slot});
+  stats_.bytes_draining -= block.size_bytes;
+  stats_.bytes_free += block.size_bytes;
+  tenant_bytes_[TenantOf(block)] -= block.size_bytes;
+  book_.index().Update(record, [](BlockRecord& changed) { changed.host_state = CopyState::kAbsent; });
+}
+
+std::span<std::byte> HostCache::BytesOf(RecordIndex record) {
+  const BlockRecord& block = book_.index()[record];
+  KVFERRY_CHECK(block.host_state != CopyState::kAbsent);
+  return slabs_.BytesOf(tiers::HostSlot{block.host_slot}, block.size_bytes);
+}
+
+void HostCache::Publish(RecordIndex record, const Checksum& checksum) {
+  const BlockRecord& block = book_.index()[record];
+  KVFERRY_CHECK(block.host_state == CopyState::kFilling && block.is_indexed);
+  stats_.bytes_filling -= block.size_bytes;
+  stats_.bytes_resident += block.size_bytes;
+  ++stats_.blocks_resident;
+  book_.index().Update(record, [&](BlockRecord& changed) {
+    changed.checksum = checksum;
+    changed.host_state = CopyState::kResident;
+  });
+}
+
+void HostCache::Abandon(RecordIndex record, MissReason reason) {
+  const BlockRecord& block = book_.index()[record];
+  KVFERRY_CHECK(block.host_state == CopyState::kFilling);
+  if (block.entry != kNoEntry) {
+    policy_->OnRemove(block.entry, RemoveReason::kFailed);
+    --residents_;
+  }
+  stats_.bytes_filling -= block.size_bytes;
+  stats_.bytes_draining += block.size_bytes;
+  book_.index().Update(record,
+                       [](BlockRecord& changed) { changed.host_state = CopyState::kDraining; });
+  FreePlace(record);
+  if (block.is_indexed && block.nvme_state != CopyState::kResident) {
+    book_.Depart(record, reason);
+  }
+  book_.TakeBack(*policy_);
+  book_.ReleaseIfUnused(record);
+}
+
+void HostCache::Withdraw(RecordIndex record, RemoveReason reason) {
+  const BlockRecord& block = book_.index()[record];
+  if (block.host_state == CopyState::kFilling) {
+    // Whoever fills it will abandon it; the policy need not wait for that.
+    if (block.entry != kNoEntry) {
+      policy_->OnRemove(block.entry, reason);
+      --residents_;
+      book_.TakeBack(*policy_);
+      KVFERRY_CHECK(block.entry == kNoEntry);  // What was erased is not remembered.
+    }
+    return;
+  }
+  if (block.host_state != CopyState::kResident) {
+    return;
+  }
+  policy_->OnRemove(block.entry, reason);
+  --residents_;
+  --stats_.blocks_resident;
+  stats_.bytes_resident -= block.size_bytes;
+  stats_.bytes_draining += block.size_bytes;
+  offloads_wanted_ -= block.is_offload_wanted ? 1 : 0;
+  book_.index().Update(record, [](BlockRecord& changed) {
+    changed.host_state = CopyState::kDraining;
+    changed.is_offload_wanted = false;
+    changed.is_prefetched = false;
+  });
+  book_.TakeBack(*policy_);
+  Settle(record);
+}
+
+void HostCache::Settle(RecordIndex record) {
+  const BlockRecord& block = book_.index()[record];
+  const BlockUse& use = book_.index().use(record);
+  if (block.host_state == CopyState::kDraining && use.readers == 0 && use.handles == 0) {
+    FreePlace(record);
+  }
+}
+
+bool HostCache::Hold(RecordIndex record, std::uint64_t held_bytes_max) {
+  BlockUse& use = book_.index().use(record);
+  const BlockRecord& block = book_.index()[record];
+  KVFERRY_CHECK(block.host_state == CopyState::kResident);
+  if (use.handles == 0) {
+    if (held_bytes_ + block.size_bytes > held_bytes_max) {
+      return false;
+    }
+    held_bytes_ += block.size_bytes;
+    ++stats_.blocks_held;
+  }
+  if (use.handles == 0xffff) {
+    return false;
+  }
+  ++use.handles;
+  return true;
+}
+
+void HostCache::LetGo(RecordIndex record) {
+  BlockUse& use = book_.index().use(record);
+  KVFERRY_CHECK(use.handles > 0);
+  if (--use.handles == 0) {
+    held_bytes_ -= book_.index()[record].size_bytes;
+    --stats_.blocks_held;
+    Settle(record);
+    book_.ReleaseIfUnused(record);
+  }
+}
+
+void HostCache::WantOffload(RecordIndex record) {
+  if (!options_.has_lower_tier || book_.index()[record].is_offload_wanted) {
+    return;
+  }
+  book_.index().Update(record, [](BlockRecord& block) { block.is_offload_wanted = true; });
+  ++offloads_wanted_;
+  if (offload_count_ < offloads_.size()) {
+    offloads_[(offload_first_ + offload_count_) % offloads_.size()] = record;
+    ++offload_count_;
+  }
+}
+
+RecordIndex HostCache::TakeOffload() {
+  RecordIndex taken = kNoRecord;
+  while (offload_count_ > 0 && taken == kNoRecord) {
+    const RecordIndex record = offloads_[offload_first_];
+    offload_first_ = (offload_first_ + 1) % offloads_.size();
+    --offload_count_;
+    if (book_.index().is_used(record) && book_.index()[record].is_offload_wanted) {
+      taken = record;
+    }
+  }
+  const std::uint32_t records_max = book_.index().records_max();
+  for (std::uint32_t step = 0; taken == kNoRecord && offloads_wanted_ > 0 &&
+                               step < std::min(kScannedMax, records_max);
+       ++step) {
+    scan_position_ = (scan_position_ + 1) % records_max;
+    const RecordIndex record{scan_position_};
+    if (book_.index().is_used(record) && book_.index()[record].is_offload_wanted) {
+      taken = record;
+    }
+  }
+  if (taken != kNoRecord) {
+    book_.index().Update(taken, [](BlockRecord& block) { block.is_offload_wanted = false; });
+    --offloads_wanted_;
+  }
+  return taken;
+}
+
+void HostCache::CheckInvariants() const {
+  TierStats seen;
+  std::uint32_t wanted = 0;
+  std::uint64_t held = 0;
+  std::uint32_t counted = 0;
+  std::vector<std::uint64_t> tenant_bytes(tenant_bytes_.size());
+  book_.index().ForEach([&](RecordIndex record) {
+    const BlockRecord& block = book_.index()[record];
+    const BlockUse& use = book_.index().use(record);
+    const std::uint64_t size = block.size_bytes;
+    seen.bytes_filling += block.host_state == CopyState::kFilling ? size : 0;
+    seen.bytes_resident += block.host_state == CopyState::kResident ? size : 0;
+    seen.bytes_draining += block.host_state == CopyState::kDraining ? size : 0;
+    seen.blocks_resident += block.host_state == CopyState::kResident ? 1 : 0;
+    tenant_bytes[TenantOf(block)] += block.host_state != CopyState::kAbsent ? size : 0;
+    wanted += block.is_offload_wanted ? 1 : 0;
+    held += use.handles > 0 ? size : 0;
+    counted += block.entry != kNoEntry && (block.host_state == CopyState::kResident ||
+                                           block.host_state == CopyState::kFilling)
+                   ? 1
+                   : 0;
+    KVFERRY_CHECK(use.handles == 0 || block.host_state == CopyState::kResident ||
+                  block.host_state == CopyState::kDraining);
+    KVFERRY_CHECK(!block.is_offload_wanted || block.host_state == CopyState::kResident);
+  });
+  KVFERRY_CHECK(seen.bytes_filling == stats_.bytes_filling);
+  KVFERRY_CHECK(seen.bytes_resident == stats_.bytes_resident);
+  KVFERRY_CHECK(seen.bytes_draining == stats_.bytes_draining);
+  KVFERRY_CHECK(seen.blocks_resident == stats_.blocks_resident);
+  KVFERRY_CHECK(stats_.bytes_free + seen.bytes_filling + seen.bytes_resident +
+                    seen.bytes_draining ==
+                stats_.bytes_total);
+  KVFERRY_CHECK(tenant_bytes == tenant_bytes_);
+  KVFERRY_CHECK(wanted == offloads_wanted_);
+  KVFERRY_CHECK(held == held_bytes_);
+  KVFERRY_CHECK(counted == residents_);
+  slabs_.CheckInvariants();
+}
+
+}  // namespace kvferry::engine
