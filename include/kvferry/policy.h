@@ -72,6 +72,9 @@ class KVFERRY_EXPORT EvictionPolicy {
   // Writes numbers that the policy no longer remembers and the owner may give to other blocks;
   // returns how many. Empty unless PolicyOptions::reports_forgotten.
   virtual std::size_t Forget(std::span<EntryIndex> freed) = 0;
+
+  // What it has taken for its tables, in bytes; 0 where it does not say.
+  virtual std::size_t memory_bytes() const noexcept { return 0; }
 };
 
 // How large a policy's world is. All memory is taken at creation.

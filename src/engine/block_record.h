@@ -50,7 +50,6 @@ struct alignas(64) BlockRecord {
   bool is_indexed : 1 = false;         // Can be found by its key.
   bool is_prefetched : 1 = false;      // Brought up on a guess, and not asked for since.
   bool is_offload_wanted : 1 = false;  // Waits to be written down.
-  bool was_hit : 1 = false;            // Since its NVMe copy was written.
 };
 static_assert(sizeof(BlockRecord) == 64);
 
@@ -59,6 +58,13 @@ struct BlockUse {
   std::uint32_t nvme_page = 0;  // In 4 KiB pages from the tier's start; where it has a copy there.
   std::uint16_t readers = 0;    // Copy jobs and transfers that read the host copy.
   std::uint16_t handles = 0;
+
+  // A filling host copy has neither; the number of what fills it stands in their place.
+  std::uint32_t filler() const { return readers | std::uint32_t{handles} << 16; }
+  void set_filler(std::uint32_t number) {
+    readers = static_cast<std::uint16_t>(number);
+    handles = static_cast<std::uint16_t>(number >> 16);
+  }
 };
 static_assert(sizeof(BlockUse) == 8);
 

@@ -134,7 +134,7 @@ HostCache::Reserved HostCache::ReserveAgain(const Claim& claim, RecordIndex reco
   Announce(claim, lease.entry);
   MissReason refusal = MissReason::kNotAdmitted;
   tiers::HostSlot slot{};
-  if (policy_->Admit(lease.entry)) {
+  if (policy_->Admit(lease.entry) || claim.is_needed) {
     refusal = MakeRoom(claim, block, slot);
     if (refusal == MissReason::kNone) {
       book_.GiveEntry(record, lease);
@@ -272,6 +272,7 @@ void HostCache::Publish(RecordIndex record, const Checksum& checksum) {
   stats_.bytes_filling -= block.size_bytes;
   stats_.bytes_resident += block.size_bytes;
   ++stats_.blocks_resident;
+  book_.index().use(record).set_filler(0);
   book_.index().Update(record, [&](BlockRecord& changed) {
     changed.checksum = checksum;
     changed.host_state = CopyState::kResident;
@@ -287,6 +288,7 @@ void HostCache::Abandon(RecordIndex record, MissReason reason) {
   }
   stats_.bytes_filling -= block.size_bytes;
   stats_.bytes_draining += block.size_bytes;
+  book_.index().use(record).set_filler(0);
   book_.index().Update(record,
                        [](BlockRecord& changed) { changed.host_state = CopyState::kDraining; });
   FreePlace(record);
@@ -403,6 +405,10 @@ RecordIndex HostCache::TakeOffload() {
   return taken;
 }
 
+std::size_t HostCache::policy_bytes() const noexcept {
+  return policy_->memory_bytes();
+}
+
 void HostCache::CheckInvariants() const {
   TierStats seen;
   std::uint32_t wanted = 0;
@@ -419,13 +425,13 @@ void HostCache::CheckInvariants() const {
     seen.blocks_resident += block.host_state == CopyState::kResident ? 1 : 0;
     tenant_bytes[TenantOf(block)] += block.host_state != CopyState::kAbsent ? size : 0;
     wanted += block.is_offload_wanted ? 1 : 0;
-    held += use.handles > 0 ? size : 0;
+    const bool is_filling = block.host_state == CopyState::kFilling;
+    held += !is_filling && use.handles > 0 ? size : 0;
     counted += block.entry != kNoEntry && (block.host_state == CopyState::kResident ||
                                            block.host_state == CopyState::kFilling)
                    ? 1
                    : 0;
-    KVFERRY_CHECK(use.handles == 0 || block.host_state == CopyState::kResident ||
-                  block.host_state == CopyState::kDraining);
+    KVFERRY_CHECK(block.host_state != CopyState::kAbsent || use.filler() == 0);
     KVFERRY_CHECK(!block.is_offload_wanted || block.host_state == CopyState::kResident);
   });
   KVFERRY_CHECK(seen.bytes_filling == stats_.bytes_filling);

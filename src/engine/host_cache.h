@@ -46,6 +46,7 @@ class HostCache {
   struct Claim {
     Access access;
     RecordIndex parent = kNoRecord;  // The block before it on the path, where it is known.
+    bool is_needed = false;          // Somebody waits for its bytes: the policy cannot refuse it.
     // What a block that has to leave for it is told.
     MissReason reason_to_leave = MissReason::kEvicted;
   };
@@ -88,6 +89,8 @@ class HostCache {
   std::uint64_t held_bytes() const noexcept { return held_bytes_; }
   std::uint64_t tenant_bytes(std::uint32_t tenant) const { return tenant_bytes_[tenant]; }
   std::uint32_t residents() const noexcept { return residents_; }
+  // Of the policy: what it takes for each number, as its header says.
+  std::size_t policy_bytes() const noexcept;
   void CheckInvariants() const;
 
  private:

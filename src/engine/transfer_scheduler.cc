@@ -5,14 +5,6 @@
 #include "base/assert.h"
 
 namespace kvferry::engine {
-namespace {
-
-// Turned round: the standard heaps keep the greatest in front.
-bool ComesLater(const TransferScheduler::Waiting& a, const TransferScheduler::Waiting& b) {
-  return a.deadline != b.deadline ? a.deadline > b.deadline : a.order > b.order;
-}
-
-}  // namespace
 
 bool ArrowMeter::HasRoom(std::uint64_t bytes) const {
   return transfers_in_flight_ < 2 || bytes_in_flight_ + bytes <= bytes_cap_;
@@ -51,29 +43,45 @@ void ArrowMeter::End(Instant now, std::uint64_t bytes) {
   is_window_busy_ = false;
 }
 
+// Turned round: the standard heaps keep the greatest in front.
+bool TransferScheduler::ComesLater(const Waiting& a, const Waiting& b) {
+  return a.deadline != b.deadline ? a.deadline > b.deadline : a.order > b.order;
+}
+
 TransferScheduler::TransferScheduler(std::uint32_t transfers_max) {
   for (std::vector<Waiting>& queue : queues_) {
     queue.reserve(transfers_max);
   }
 }
 
-void TransferScheduler::Push(TransferClass of, const Waiting& waiting) {
+void TransferScheduler::Push(TransferClass of, std::uint32_t transfer, Instant deadline) {
   std::vector<Waiting>& queue = queues_[static_cast<std::size_t>(of)];
   KVFERRY_CHECK(queue.size() < queue.capacity());
-  queue.push_back(waiting);
-  queue.back().order = order_++;
+  queue.push_back({deadline, order_++, transfer});
   std::push_heap(queue.begin(), queue.end(), ComesLater);
 }
 
-const TransferScheduler::Waiting* TransferScheduler::Front(TransferClass of) const {
+std::uint32_t TransferScheduler::Front(TransferClass of) const {
   const std::vector<Waiting>& queue = queues_[static_cast<std::size_t>(of)];
-  return queue.empty() ? nullptr : &queue.front();
+  KVFERRY_CHECK(!queue.empty());
+  return queue.front().transfer;
 }
 
 void TransferScheduler::Pop(TransferClass of) {
   std::vector<Waiting>& queue = queues_[static_cast<std::size_t>(of)];
   std::pop_heap(queue.begin(), queue.end(), ComesLater);
   queue.pop_back();
+}
+
+void TransferScheduler::Remove(TransferClass of, std::uint32_t transfer) {
+  std::vector<Waiting>& queue = queues_[static_cast<std::size_t>(of)];
+  const auto found = std::find_if(queue.begin(), queue.end(), [transfer](const Waiting& waiting) {
+    return waiting.transfer == transfer;
+  });
+  KVFERRY_CHECK(found != queue.end());
+  *found = queue.back();
+  queue.pop_back();
+  std::make_heap(queue.begin(), queue.end(), ComesLater);
 }
 
 }  // namespace kvferry::engine

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "kvferry/types.h"
@@ -51,32 +50,33 @@ class ArrowMeter {
   std::size_t rate_count_ = 0;
 };
 
-// Queues of transfers by class, the earliest deadline first in each. A transfer may be queued again
-// in a more urgent class; its older places are passed over. Places are made at creation: four for
-// each transfer, one for each class that it may rise through.
+// Queues of transfers by class, the earliest deadline first in each. A transfer is in one queue at
+// most. All memory is taken at creation.
 //
 // For the mover thread.
 class TransferScheduler {
  public:
   explicit TransferScheduler(std::uint32_t transfers_max);
 
-  // `stamp` tells this queueing from earlier ones of the same transfer.
-  struct Waiting {
-    Instant deadline;
-    std::uint64_t order = 0;
-    std::uint32_t transfer = 0;
-    std::uint32_t stamp = 0;
-  };
-  void Push(TransferClass of, const Waiting& waiting);
-  // The next of the class, without taking it.
-  const Waiting* Front(TransferClass of) const;
+  void Push(TransferClass of, std::uint32_t transfer, Instant deadline);
+  // The next of the class, without taking it; it must not be empty.
+  std::uint32_t Front(TransferClass of) const;
   void Pop(TransferClass of);
+  // Takes out a transfer that is in the queue, wherever it stands.
+  void Remove(TransferClass of, std::uint32_t transfer);
   bool is_empty(TransferClass of) const { return queues_[static_cast<std::size_t>(of)].empty(); }
 
   ArrowMeter& meter(Arrow arrow) { return meters_[static_cast<std::size_t>(arrow)]; }
   const ArrowMeter& meter(Arrow arrow) const { return meters_[static_cast<std::size_t>(arrow)]; }
 
  private:
+  struct Waiting {
+    Instant deadline;
+    std::uint64_t order = 0;  // First come, first served among equal deadlines.
+    std::uint32_t transfer = 0;
+  };
+  static bool ComesLater(const Waiting& a, const Waiting& b);
+
   std::array<std::vector<Waiting>, kTransferClassCount> queues_;  // Heaps.
   std::array<ArrowMeter, kArrowCount> meters_;
   std::uint64_t order_ = 0;

@@ -43,6 +43,8 @@ class DepartedEntries {
     return count;
   }
 
+  std::size_t memory_bytes() const noexcept { return lists_.memory_bytes(); }
+
  private:
   bool is_kept_;
   EntryLists lists_;

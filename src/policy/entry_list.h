@@ -28,6 +28,7 @@ class EntryLists {
     }
   }
 
+  std::size_t memory_bytes() const noexcept { return links_.size() * sizeof(Link); }
   std::uint32_t sentinel(std::uint32_t list) const { return sentinel_base_ + list; }
   bool is_empty(std::uint32_t list) const { return links_[sentinel(list)].next == sentinel(list); }
   std::uint32_t front(std::uint32_t list) const { return links_[sentinel(list)].next; }

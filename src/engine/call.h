@@ -1,0 +1,34 @@
+// Call: a request as the mover gets it, checked and with its defaults filled in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kvferry/requests.h"
+#include "kvferry/types.h"
+
+namespace kvferry::engine {
+
+// Borrows what the request borrows.
+struct Call {
+  enum class Kind : std::uint8_t { kPut, kGet, kPrefetch, kPin, kErase };
+
+  Kind kind = Kind::kGet;
+  NamespaceHandle in;
+  std::uint8_t epoch = 0;  // The namespace's when the call was made.
+  bool has_parent = false;
+  bool has_own_deadline = false;
+  TierSet tiers = TierSet::All();
+  std::uint32_t block_bytes = 0;
+  std::uint32_t tag = 0;
+  std::uint64_t session = 0;
+  std::uint64_t load_bytes_max = ~std::uint64_t{0};
+  Instant deadline;
+  std::span<const BlockKey> keys;
+  std::span<const std::byte* const> sources;
+  std::span<std::byte* const> targets;
+  BlockKey parent;
+};
+
+}  // namespace kvferry::engine

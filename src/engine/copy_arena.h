@@ -1,0 +1,61 @@
+// CopyArena: copy jobs on a bounded oneTBB arena; the arena's only home in the engine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kvferry/status.h"
+
+#include "base/mutex.h"
+#include "engine/copy_work.h"
+#include "engine/mover_bell.h"
+
+namespace kvferry::engine {
+
+// Jobs pass from the mover to a worker and back through two rings under one lock; the arena is only
+// told that there is one more.
+//
+// Submit and Reap are for the mover thread.
+class CopyArena final : public CopyWorkers {
+ public:
+  // At most `jobs_max` jobs are in flight. `bell` is rung after each, and
+  // must outlive the arena. kResourceExhausted if the threads are not to be had.
+  static Result<std::unique_ptr<CopyArena>> Create(std::uint32_t threads,
+                                                   std::uint32_t jobs_max,
+                                                   MoverBell& bell);
+  // Waits for what is in flight.
+  ~CopyArena() override;
+
+  void Submit(CopyJob& job) override;
+  std::size_t Reap(Instant now, std::span<CopyJob*> done) override;
+  std::size_t in_flight() const noexcept override { return in_flight_; }
+
+ private:
+  class Threads;
+
+  // A ring of jobs that never holds more than it was made for.
+  struct Queue {
+    std::vector<CopyJob*> jobs;
+    std::size_t first = 0;
+    std::size_t count = 0;
+    void Push(CopyJob& job);
+    CopyJob* Pop();  // Null: empty.
+  };
+
+  CopyArena(std::uint32_t jobs_max, MoverBell& bell);
+  void RunOne();
+
+  MoverBell& bell_;
+  std::size_t in_flight_ = 0;  // Of the mover thread.
+  Mutex mutex_;
+  ConditionVariable is_quiet_;
+  Queue waiting_ KVFERRY_GUARDED_BY(mutex_);
+  Queue done_ KVFERRY_GUARDED_BY(mutex_);
+  std::size_t running_ KVFERRY_GUARDED_BY(mutex_) = 0;  // Told to the arena, and not over.
+  std::unique_ptr<Threads> threads_;
+};
+
+}  // namespace kvferry::engine

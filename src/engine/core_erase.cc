@@ -1,0 +1,70 @@
+// EngineCore: Erase, and what is left of namespaces that were erased.
+#include <algorithm>
+
+#include "base/assert.h"
+#include "engine/engine_core.h"
+
+namespace kvferry::engine {
+namespace {
+
+// Records that one step looks at for a namespace that was erased.
+constexpr std::uint32_t kSweptMax = 512;
+
+}  // namespace
+
+EngineCore::Progress EngineCore::BeginErase(std::uint32_t number) {
+  Request& request = requests_[number];
+  const auto [record, reason] = Look(request.call, request.call.keys[request.next]);
+  if (record != kNoRecord) {
+    WithdrawAll(record, MissReason::kErased);
+  }
+  requests_.SkipNext(request);
+  return Progress::kNext;
+}
+
+// No copy of the block is a hit from here on. Places are freed when nobody uses them any more.
+void EngineCore::WithdrawAll(RecordIndex record, MissReason reason) {
+  const BlockRecord& block = book_.index()[record];
+  KVFERRY_CHECK(block.is_indexed);
+  if (block.host_state == CopyState::kFilling) {
+    WakeWaiters(TakeWaiters(book_.index().use(record).filler()), reason);
+  }
+  host_->Withdraw(record, reason == MissReason::kFailedCheck ? RemoveReason::kFailed
+                                                             : RemoveReason::kErased);
+  if (nvme_ != nullptr) {
+    nvme_->Withdraw(record);
+  }
+  book_.Depart(record, reason);
+  book_.ReleaseIfUnused(record);
+  has_moved_ = true;
+}
+
+bool EngineCore::Sweep() {
+  if (!sweeping_) {
+    sweeping_ = namespaces_.NextToSweep();
+    sweep_position_ = 0;
+    if (!sweeping_) {
+      return false;
+    }
+  }
+  const std::uint8_t epoch = namespaces_.epoch(NamespaceHandle{*sweeping_});
+  const std::uint32_t end = std::min(sweep_position_ + kSweptMax, book_.index().records_max());
+  for (; sweep_position_ < end; ++sweep_position_) {
+    const RecordIndex record{sweep_position_};
+    if (!book_.index().is_used(record)) {
+      continue;
+    }
+    const BlockRecord& block = book_.index()[record];
+    if (block.is_indexed && block.namespace_index == *sweeping_ &&
+        block.namespace_epoch != epoch) {
+      WithdrawAll(record, MissReason::kErased);
+    }
+  }
+  if (sweep_position_ == book_.index().records_max()) {
+    namespaces_.EndSweep(NamespaceHandle{*sweeping_});
+    sweeping_.reset();
+  }
+  return true;
+}
+
+}  // namespace kvferry::engine

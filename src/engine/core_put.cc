@@ -1,0 +1,89 @@
+// EngineCore: Put.
+#include "base/assert.h"
+#include "engine/engine_core.h"
+
+namespace kvferry::engine {
+
+EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
+  Request& request = requests_[number];
+  const Call& call = request.call;
+  const BlockKey& key = call.keys[request.next];
+  if (request.access.request == 0) {
+    request.access.request = ++access_count_;
+  }
+  if (call.epoch != namespaces_.epoch(call.in) || !call.tiers.Has(TierKind::kHost)) {
+    Refuse(request, call.tiers.Has(TierKind::kHost) ? MissReason::kErased
+                                                    : MissReason::kNotAllowed);
+    return Progress::kNext;
+  }
+  const auto [found, reason] = Look(call, key);
+  if (reason == MissReason::kOtherNamespace) {
+    Refuse(request, reason);
+    return Progress::kNext;
+  }
+  if (found != kNoRecord) {
+    if (book_.index()[found].host_state == CopyState::kFilling) {
+      WaitFor(requests_.BeginNext(number), found);
+      return Progress::kNext;
+    }
+    requests_.SkipNext(request);
+    ++counts_.puts;
+    ++counts_.puts_present;
+    return Progress::kNext;
+  }
+  if (!desk_.HasRoom(CopyJob::Kind::kCopyAndSum)) {
+    return Progress::kStalled;
+  }
+  request.access.now = now_;
+  BlockRecord fresh;
+  fresh.key = key;
+  fresh.size_bytes = call.block_bytes;
+  fresh.namespace_index = call.in.index;
+  fresh.namespace_epoch = call.epoch;
+  const auto reserved = host_->ReserveNew(
+      {.access = request.access, .parent = ParentOf(request, request.next)}, fresh);
+  if (reserved.record == kNoRecord) {
+    if (reserved.refusal == MissReason::kDropped && CanExpectRoom()) {
+      return Progress::kStalled;
+    }
+    Refuse(request, reserved.refusal);
+    return Progress::kNext;
+  }
+  const std::uint32_t taken = requests_.BeginNext(number);
+  Operation& operation = requests_.operation(taken);
+  operation.stage = Operation::Stage::kFilling;
+  operation.record = reserved.record;
+  book_.index().use(reserved.record).set_filler(FillerOf(taken));
+  CopyPiece piece;
+  piece.source = call.sources[operation.index];
+  piece.target = host_->BytesOf(reserved.record).data();
+  piece.size_bytes = call.block_bytes;
+  piece.operation = taken;
+  piece.key = key;
+  desk_.Add(CopyJob::Kind::kCopyAndSum, piece);
+  return Progress::kNext;
+}
+
+void EngineCore::OnPutCopied(const CopyPiece& piece) {
+  Operation& operation = requests_.operation(piece.operation);
+  KVFERRY_CHECK(operation.stage == Operation::Stage::kFilling);
+  Request& request = requests_[operation.request];
+  const RecordIndex record = operation.record;
+  const BlockRecord& block = book_.index()[record];
+  const std::uint32_t waiters = TakeWaiters(FillerOf(piece.operation));
+  MissReason reason = MissReason::kNone;
+  if (!block.is_indexed || block.namespace_epoch != namespaces_.epoch(request.call.in)) {
+    reason = MissReason::kErased;
+    host_->Abandon(record, reason);
+  } else {
+    host_->Publish(record, piece.checksum);
+    ++request.stored;
+    if (request.call.tiers.Has(TierKind::kNvme)) {
+      host_->WantOffload(record);
+    }
+  }
+  WakeWaiters(waiters, reason);
+  EndOperation(piece.operation, reason);
+}
+
+}  // namespace kvferry::engine

@@ -1,0 +1,298 @@
+// EngineCore: requests as a whole, from their first block to their completion.
+#include <algorithm>
+
+#include "base/assert.h"
+#include "engine/engine_core.h"
+
+namespace kvferry::engine {
+namespace {
+
+// Blocks of one request that are begun before others have their turn.
+constexpr std::uint32_t kBegunMax = 256;
+
+bool IsGetLike(const Call& call) {
+  return call.kind == Call::Kind::kGet || call.kind == Call::Kind::kPrefetch ||
+         call.kind == Call::Kind::kPin;
+}
+
+std::string MessageOf(StatusCode code) {
+  switch (code) {
+    case StatusCode::kDeadlineExceeded:
+      return "the request's deadline passed before all of its blocks were seen to";
+    case StatusCode::kCancelled:
+      return "the request was cancelled";
+    case StatusCode::kResourceExhausted:
+      return "more blocks would be held than the host tier lets handles keep; release some";
+    default:
+      return "the request was ended";
+  }
+}
+
+}  // namespace
+
+void EngineCore::Advance(std::uint32_t number) {
+  Request& request = requests_[number];
+  const bool is_get = IsGetLike(request.call);
+  const auto end = [&] {
+    return is_get ? request.limit : static_cast<std::uint32_t>(request.call.keys.size());
+  };
+  if (is_get && !request.is_announced && request.ending == StatusCode::kOk) {
+    Announce(request);
+  }
+  std::uint32_t begun = 0;
+  while (request.ending == StatusCode::kOk && request.next < end()) {
+    if (begun++ == kBegunMax) {
+      requests_.Queue(number);
+      return;
+    }
+    if (!requests_.CanBegin(request)) {
+      if (request.operations == 0) {
+        Stall(number);
+      }
+      break;  // Else the end of one of its own goes on with it.
+    }
+    const Progress progress = is_get ? BeginGet(number)
+                              : request.call.kind == Call::Kind::kPut ? BeginPut(number)
+                                                                      : BeginErase(number);
+    if (progress == Progress::kStalled) {
+      Stall(number);
+      break;
+    }
+  }
+  // One that was queued meanwhile has its turn again, and ends then.
+  if (request.operations == 0 && !request.is_queued &&
+      (request.ending != StatusCode::kOk || request.next >= end())) {
+    Finish(number);
+  }
+}
+
+void EngineCore::Stall(std::uint32_t number) {
+  if (std::find(stalled_.begin(), stalled_.end(), number) == stalled_.end()) {
+    KVFERRY_CHECK(stalled_.size() < requests_.requests_max());
+    stalled_.push_back(number);
+  }
+}
+
+void EngineCore::Finish(std::uint32_t number) {
+  Request& request = requests_[number];
+  Completion completion;
+  if (request.ending != StatusCode::kOk) {
+    completion.status = Status::Error(request.ending, MessageOf(request.ending));
+  }
+  completion.blocks_ready = request.ready();
+  completion.blocks_stored = request.stored;
+  if (completion.blocks_ready < request.call.keys.size()) {
+    completion.next_missing =
+        request.next_missing == MissReason::kNone ? MissReason::kTooLate : request.next_missing;
+  }
+  // Blocks of a Pin past the first missing one were held in vain.
+  std::uint32_t kept = kNone;
+  std::uint32_t handle = request.first_handle;
+  std::uint32_t first_kept = kNone;
+  while (handle != kNone) {
+    const std::uint32_t next = handles_[handle].next;
+    if (handles_[handle].index < completion.blocks_ready) {
+      first_kept = first_kept == kNone ? handle : first_kept;
+      kept = handle;
+    } else {
+      if (kept != kNone) {
+        handles_[kept].next = kNone;
+      }
+      LetGo(handle);
+    }
+    handle = next;
+  }
+  requests_.End(number);
+  ++counts_.requests_ended;
+  const auto stalled = std::find(stalled_.begin(), stalled_.end(), number);
+  if (stalled != stalled_.end()) {
+    stalled_.erase(stalled);
+  }
+  has_moved_ = true;
+  sink_.OnRequestDone(number, completion, first_kept);
+}
+
+void EngineCore::EndExpired(Instant now) {
+  next_deadline_ = Instant::max();
+  for (std::uint32_t number = 0; number < requests_.requests_max(); ++number) {
+    const Request& request = requests_[number];
+    if (!request.is_active || request.ending != StatusCode::kOk) {
+      continue;
+    }
+    if (request.call.deadline <= now) {
+      ++counts_.deadlines_missed;
+      EndEarly(number, StatusCode::kDeadlineExceeded);
+    } else {
+      next_deadline_ = std::min(next_deadline_, request.call.deadline);
+    }
+  }
+}
+
+void EngineCore::EndEarly(std::uint32_t number, StatusCode code) {
+  Request& request = requests_[number];
+  if (!request.is_active || request.ending != StatusCode::kOk) {
+    return;
+  }
+  request.ending = code;
+  counts_.cancelled += code == StatusCode::kCancelled ? 1 : 0;
+  // What only waits ends now; a copy of the caller's memory has to be waited for.
+  std::uint32_t operation = request.first_operation;
+  while (operation != kNone) {
+    const std::uint32_t next = requests_.operation(operation).next_in_request;
+    // Without a filler it is being woken at this moment, and will be told.
+    if (requests_.operation(operation).stage == Operation::Stage::kWaiting &&
+        requests_.operation(operation).filler != kNone) {
+      Detach(operation);
+      EndOperation(operation, MissReason::kTooLate);
+    }
+    operation = next;
+  }
+  requests_.Queue(number);
+}
+
+// Takes a waiting operation out of the list of what it waits for.
+void EngineCore::Detach(std::uint32_t number) {
+  const Operation& operation = requests_.operation(number);
+  const std::uint32_t filler = operation.filler;
+  const bool is_transfer = filler < options_.transfers_max;
+  const std::uint32_t first =
+      is_transfer ? nvme_->waiter(filler)
+                  : requests_.operation(filler - options_.transfers_max).first_waiter;
+  if (first == number) {
+    if (is_transfer) {
+      nvme_->SetWaiter(filler, operation.next_waiter);
+    } else {
+      requests_.operation(filler - options_.transfers_max).first_waiter = operation.next_waiter;
+    }
+  } else {
+    std::uint32_t before = first;
+    while (requests_.operation(before).next_waiter != number) {
+      before = requests_.operation(before).next_waiter;
+      KVFERRY_CHECK(before != kNone);
+    }
+    requests_.operation(before).next_waiter = operation.next_waiter;
+  }
+  if (is_transfer && nvme_->waiter(filler) == kNone) {
+    nvme_->GiveUpIfQueued(filler);
+  }
+}
+
+EngineCore::Found EngineCore::Look(const Call& call, const BlockKey& key) {
+  const RecordIndex record = book_.index().Find(key);
+  if (record == kNoRecord) {
+    return {kNoRecord, book_.history().ReasonOf(key)};
+  }
+  const BlockRecord& block = book_.index()[record];
+  if (block.namespace_index != call.in.index) {
+    return {kNoRecord, MissReason::kOtherNamespace};
+  }
+  if (block.namespace_epoch != call.epoch) {
+    if (block.namespace_epoch != namespaces_.epoch(call.in)) {
+      WithdrawAll(record, MissReason::kErased);
+    }
+    return {kNoRecord, MissReason::kErased};
+  }
+  return {record, MissReason::kNone};
+}
+
+RecordIndex EngineCore::ParentOf(const Request& request, std::uint32_t index) const {
+  if (index > 0) {
+    return book_.index().Find(request.call.keys[index - 1]);
+  }
+  return request.call.has_parent ? book_.index().Find(request.call.parent) : kNoRecord;
+}
+
+bool EngineCore::CanExpectRoom() const {
+  return desk_.pieces_in_flight() > 0 || (nvme_ != nullptr && !nvme_->is_idle());
+}
+
+// Past the request's next block, which it does not get or store.
+void EngineCore::Refuse(Request& request, MissReason reason) {
+  const std::uint32_t index = requests_.SkipNext(request);
+  requests_.Limit(request, index, reason);
+  const auto cause = static_cast<std::size_t>(reason);
+  if (request.call.kind == Call::Kind::kPut) {
+    ++counts_.puts;
+    ++counts_.puts_refused[cause];
+  } else {
+    ++counts_.lookups;
+    ++counts_.misses[cause];
+  }
+}
+
+void EngineCore::CountEnd(const Request& request, const Operation& operation, MissReason reason) {
+  const auto cause = static_cast<std::size_t>(reason);
+  const bool is_filling = operation.stage == Operation::Stage::kFilling;
+  if (request.call.kind == Call::Kind::kPut) {
+    ++counts_.puts;
+    counts_.puts_refused[cause] += reason != MissReason::kNone ? 1 : 0;
+    counts_.puts_stored += reason == MissReason::kNone && is_filling ? 1 : 0;
+    counts_.puts_present += reason == MissReason::kNone && !is_filling ? 1 : 0;
+    return;
+  }
+  ++counts_.lookups;
+  counts_.misses[cause] += reason != MissReason::kNone ? 1 : 0;
+  counts_.hits_nvme += reason == MissReason::kNone && operation.is_from_nvme ? 1 : 0;
+  counts_.hits_host += reason == MissReason::kNone && !operation.is_from_nvme ? 1 : 0;
+}
+
+void EngineCore::EndOperation(std::uint32_t number, MissReason reason) {
+  const Operation& operation = requests_.operation(number);
+  const std::uint32_t request_number = operation.request;
+  Request& request = requests_[request_number];
+  CountEnd(request, operation, reason);
+  if (reason != MissReason::kNone) {
+    requests_.Limit(request, operation.index, reason);
+  }
+  requests_.MarkDone(request, operation.index);
+  requests_.EndOperation(number);
+  requests_.Queue(request_number);
+}
+
+void EngineCore::WaitFor(std::uint32_t number, RecordIndex record) {
+  Operation& operation = requests_.operation(number);
+  operation.stage = Operation::Stage::kWaiting;
+  operation.record = record;
+  operation.filler = book_.index().use(record).filler();
+  if (operation.filler < options_.transfers_max) {
+    operation.is_from_nvme = true;
+    operation.next_waiter = nvme_->waiter(operation.filler);
+    nvme_->SetWaiter(operation.filler, number);
+    return;
+  }
+  Operation& filling = requests_.operation(operation.filler - options_.transfers_max);
+  operation.next_waiter = filling.first_waiter;
+  filling.first_waiter = number;
+}
+
+std::uint32_t EngineCore::TakeWaiters(std::uint32_t filler) {
+  std::uint32_t first = kNone;
+  if (filler < options_.transfers_max) {
+    first = nvme_->waiter(filler);
+    nvme_->SetWaiter(filler, kNone);
+  } else {
+    std::swap(first, requests_.operation(filler - options_.transfers_max).first_waiter);
+  }
+  return first;
+}
+
+void EngineCore::WakeWaiters(std::uint32_t first_waiter, MissReason reason) {
+  for (std::uint32_t number = first_waiter; number != kNone;
+       number = requests_.operation(number).next_waiter) {
+    requests_.operation(number).filler = kNone;
+  }
+  while (first_waiter != kNone) {
+    const std::uint32_t number = first_waiter;
+    Operation& operation = requests_.operation(number);
+    KVFERRY_CHECK(operation.stage == Operation::Stage::kWaiting);
+    first_waiter = operation.next_waiter;
+    operation.next_waiter = kNone;
+    if (reason != MissReason::kNone) {
+      EndOperation(number, reason);
+    } else {
+      ServeFromHost(number);
+    }
+  }
+}
+
+}  // namespace kvferry::engine

@@ -1,0 +1,101 @@
+#include "kvferry/engine.h"
+
+#include <utility>
+
+#include "engine/completion_queue.h"
+#include "engine/engine_front.h"
+
+namespace kvferry {
+
+BlockHandle::BlockHandle(BlockHandle&& other) noexcept
+    : front_(std::exchange(other.front_, nullptr)),
+      entry_(other.entry_),
+      bytes_(std::exchange(other.bytes_, {})) {}
+
+BlockHandle& BlockHandle::operator=(BlockHandle&& other) noexcept {
+  if (this != &other) {
+    Release();
+    front_ = std::exchange(other.front_, nullptr);
+    entry_ = other.entry_;
+    bytes_ = std::exchange(other.bytes_, {});
+  }
+  return *this;
+}
+
+void BlockHandle::Release() noexcept {
+  if (front_ != nullptr) {
+    std::exchange(front_, nullptr)->ReleaseHandle(entry_);
+    bytes_ = {};
+  }
+}
+
+Engine::Engine(std::unique_ptr<engine::EngineFront> front) : front_(std::move(front)) {}
+
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options) {
+  KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<engine::EngineFront> front,
+                           engine::EngineFront::Open(options));
+  return std::unique_ptr<Engine>(new Engine(std::move(front)));
+}
+
+Result<NamespaceHandle> Engine::AddNamespace(const Namespace& description,
+                                             const NamespaceOptions& options) {
+  return front_->AddNamespace(description, options);
+}
+
+Status Engine::EraseNamespace(NamespaceHandle in) {
+  return front_->EraseNamespace(in);
+}
+
+Result<std::unique_ptr<CompletionQueue>> Engine::CreateCompletionQueue(std::uint32_t entries_max) {
+  KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<CompletionQueue> queue,
+                           engine::BoundedCompletionQueue::Create(entries_max));
+  return queue;
+}
+
+PrefixMatch Engine::Match(NamespaceHandle in, std::span<const BlockKey> keys) const {
+  return front_->Match(in, keys);
+}
+
+Result<Ticket> Engine::Put(const PutRequest& request, CompletionQueue& queue) {
+  return front_->Put(request, queue);
+}
+
+Result<Ticket> Engine::Get(const GetRequest& request, CompletionQueue& queue) {
+  return front_->Get(request, queue);
+}
+
+Result<Ticket> Engine::Prefetch(const KeysRequest& request, CompletionQueue& queue) {
+  return front_->Name(engine::Call::Kind::kPrefetch, request, queue);
+}
+
+Result<Ticket> Engine::Pin(const KeysRequest& request, CompletionQueue& queue) {
+  return front_->Name(engine::Call::Kind::kPin, request, queue);
+}
+
+Result<Ticket> Engine::Erase(const KeysRequest& request, CompletionQueue& queue) {
+  return front_->Name(engine::Call::Kind::kErase, request, queue);
+}
+
+Status Engine::Collect(Ticket ticket, std::span<BlockHandle> handles) {
+  return front_->Collect(ticket, handles);
+}
+
+void Engine::Discard(Ticket ticket) {
+  front_->Discard(ticket);
+}
+
+void Engine::Cancel(Ticket ticket) {
+  front_->Cancel(ticket);
+}
+
+EngineStats Engine::Stats() const {
+  return front_->Stats();
+}
+
+Status Engine::Close() {
+  return front_->Close();
+}
+
+}  // namespace kvferry

@@ -1,0 +1,240 @@
+#include "engine/engine_core.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/assert.h"
+
+namespace kvferry::engine {
+namespace {
+
+// Policies without a memory of departed blocks need no numbers for them.
+bool RemembersDeparted(const std::string& policy) {
+  static constexpr std::array<std::string_view, 6> kForgetful{"leaf-lru", "lru-head-first", "fifo",
+                                                              "clock",    "sieve",          "lfu"};
+  return std::find(kForgetful.begin(), kForgetful.end(), policy) == kForgetful.end();
+}
+
+std::uint32_t RememberedMax(const EngineCore::Options& options) {
+  return RemembersDeparted(options.policy) ? options.history_max : 0;
+}
+
+constexpr std::size_t kKeysAtOnce = 64;
+
+}  // namespace
+
+Result<std::unique_ptr<EngineCore>> EngineCore::Create(const Options& options,
+                                                       const Seams& seams) {
+  std::unique_ptr<EngineCore> core(new EngineCore(options, seams));
+  KVFERRY_ASSIGN_OR_RETURN(core->host_,
+                           HostCache::Create({.residents_max = options.residents_max,
+                                              .remembered_max = RememberedMax(options),
+                                              .seed = options.seed,
+                                              .policy = options.policy,
+                                              .has_lower_tier = seams.ring != nullptr},
+                                             core->book_, seams.slabs, seams.namespaces));
+  if (seams.ring != nullptr) {
+    core->nvme_ = std::make_unique<NvmeArrows>(
+        NvmeArrows::Options{options.transfers_max, options.log}, *seams.ring, core->book_,
+        *core->host_, seams.namespaces, core->desk_, *core);
+  }
+  return core;
+}
+
+EngineCore::EngineCore(const Options& options, const Seams& seams)
+    : options_(options),
+      namespaces_(seams.namespaces),
+      sink_(seams.sink),
+      slabs_(seams.slabs),
+      ring_(seams.ring),
+      book_({.records_max = options.residents_max + options.nvme_blocks_max,
+             .entries_max =
+                 options.residents_max + RememberedMax(options) + HostCache::kEntriesSpare,
+             .history_max = options.history_max}),
+      desk_(seams.workers, options.transfers_max),
+      requests_(options.requests_max),
+      handles_(options.handles_max) {
+  for (std::uint32_t handle = options.handles_max; handle > 0; --handle) {
+    handles_[handle - 1].next = first_free_handle_;
+    first_free_handle_ = handle - 1;
+  }
+  stalled_.reserve(options.requests_max);
+  path_.reserve(options.blocks_per_request_max);
+}
+
+EngineCore::~EngineCore() = default;
+
+void EngineCore::Start(std::uint32_t number, const Call& call) {
+  requests_.Begin(number, call);
+  Request& request = requests_[number];
+  request.access.session = call.session;
+  request.access.tag = call.tag;
+  ++counts_.requests_started;
+  next_deadline_ = std::min(next_deadline_, call.deadline);
+  requests_.Queue(number);
+}
+
+void EngineCore::LetGo(std::uint32_t handle) {
+  HeldBlock& held = handles_[handle];
+  KVFERRY_CHECK(held.record != kNoRecord);
+  const RecordIndex record = held.record;
+  held = {};
+  held.next = first_free_handle_;
+  first_free_handle_ = handle;
+  host_->LetGo(record);
+  has_moved_ = true;
+}
+
+bool EngineCore::Step(Instant now) {
+  KVFERRY_CHECK(now >= now_);
+  now_ = now;
+  bool has_done = desk_.Reap(now, *this) > 0;
+  if (nvme_ != nullptr) {
+    nvme_->SetNow(now);
+    has_done = ring_->Reap(now) > 0 || has_done;
+  }
+  ServeReady();
+  if (now >= next_deadline_) {
+    EndExpired(now);
+  }
+  has_done = Sweep() || has_done;
+  if (has_done || has_moved_) {
+    has_moved_ = false;
+    for (const std::uint32_t request : stalled_) {
+      if (requests_[request].is_active) {
+        requests_.Queue(request);
+      }
+    }
+    stalled_.clear();
+  }
+  // Twice the table: a request that was queued again while it was seen to ends in the same step.
+  for (std::uint32_t turns = 2 * requests_.requests_max(); turns > 0 && requests_.queued() > 0;
+       --turns) {
+    Advance(requests_.TakeQueued());
+    has_done = true;
+  }
+  if (nvme_ != nullptr) {
+    nvme_->StartTransfers(now);
+  }
+  desk_.Flush();
+  return has_done;
+}
+
+bool EngineCore::is_idle() const {
+  return requests_.active() == 0 && desk_.pieces_in_flight() == 0 && !sweeping_ &&
+         (nvme_ == nullptr || nvme_->is_idle());
+}
+
+void EngineCore::OnPieceDone(CopyJob::Kind kind, const CopyPiece& piece) noexcept {
+  switch (kind) {
+    case CopyJob::Kind::kVerify:
+      nvme_->OnVerified(piece);
+      break;
+    case CopyJob::Kind::kCopyAndSum:
+      OnPutCopied(piece);
+      break;
+    case CopyJob::Kind::kCopy:
+    case CopyJob::Kind::kCopyAndVerify:
+      OnReadCopied(kind, piece);
+      break;
+  }
+}
+
+void EngineCore::OnOnboardEnd(RecordIndex /*record*/,
+                              std::uint32_t waiter,
+                              MissReason reason) noexcept {
+  WakeWaiters(waiter, reason);
+}
+
+PrefixMatch EngineCore::Match(NamespaceHandle in, std::span<const BlockKey> keys) const {
+  PrefixMatch match;
+  const std::uint8_t epoch = namespaces_.epoch(in);
+  std::array<BlockView, kKeysAtOnce> views;
+  for (std::size_t begin = 0; begin < keys.size(); begin += kKeysAtOnce) {
+    const auto some = keys.subspan(begin, std::min(kKeysAtOnce, keys.size() - begin));
+    book_.index().Look(some, std::span(views).first(some.size()));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const BlockView& view = views[i];
+      const bool is_same = view.is_found && view.namespace_index == in.index;
+      if (is_same && view.namespace_epoch == epoch && (view.is_in_host || view.is_in_nvme)) {
+        // A copy in host memory behind one in NVMe is of no more use than that one.
+        if (view.is_in_host && match.nvme_blocks == 0) {
+          ++match.host_blocks;
+        } else {
+          ++match.nvme_blocks;
+        }
+        continue;
+      }
+      match.next_missing = view.is_found && !is_same ? MissReason::kOtherNamespace
+                           : is_same && view.namespace_epoch != epoch
+                               ? MissReason::kErased
+                               : book_.history().ReasonOf(some[i]);
+      return match;
+    }
+  }
+  return match;
+}
+
+EngineStats EngineCore::Stats() const {
+  EngineStats stats = counts_;
+  stats.host = host_->stats();
+  stats.offloads_skipped = host_->offloads_skipped();
+  stats.prefetches_wasted = host_->prefetches_wasted();
+  if (nvme_ != nullptr) {
+    stats.nvme = nvme_->stats();
+    stats.offload_host_to_nvme = nvme_->offload_stats();
+    stats.onboard_nvme_to_host = nvme_->onboard_stats();
+    stats.failed_checks += nvme_->failed_checks();
+  }
+  stats.index_bytes = book_.index().memory_bytes() + book_.entry_bytes() + host_->policy_bytes();
+  stats.history_blocks = book_.history().blocks();
+  stats.history_bytes = book_.history().memory_bytes();
+  return stats;
+}
+
+void EngineCore::CheckInvariants() const {
+  book_.CheckInvariants();
+  host_->CheckInvariants();
+  if (nvme_ != nullptr) {
+    nvme_->CheckInvariants();
+  }
+  std::uint64_t misses = 0;
+  for (const std::uint64_t count : counts_.misses) {
+    misses += count;
+  }
+  KVFERRY_CHECK(counts_.lookups == counts_.hits_host + counts_.hits_nvme + misses);
+  std::uint64_t refused = 0;
+  for (const std::uint64_t count : counts_.puts_refused) {
+    refused += count;
+  }
+  KVFERRY_CHECK(counts_.puts == counts_.puts_stored + counts_.puts_present + refused);
+  KVFERRY_CHECK(counts_.requests_started == counts_.requests_ended + requests_.active());
+  // Readers are the copies under way, and handles those that were not given up.
+  std::vector<std::uint32_t> handles(book_.index().records_max());
+  for (const HeldBlock& held : handles_) {
+    if (held.record != kNoRecord) {
+      ++handles[NumberOf(held.record)];
+    }
+  }
+  std::vector<std::uint32_t> readers(book_.index().records_max());
+  for (std::uint32_t number = 0; number < requests_.operations_max(); ++number) {
+    const Operation& operation = requests_.operation(number);
+    if (operation.stage == Operation::Stage::kReady ||
+        operation.stage == Operation::Stage::kReading) {
+      ++readers[NumberOf(operation.record)];
+    }
+  }
+  book_.index().ForEach([&](RecordIndex record) {
+    const BlockRecord& block = book_.index()[record];
+    const BlockUse& use = book_.index().use(record);
+    if (block.host_state == CopyState::kFilling) {
+      return;
+    }
+    const std::uint32_t writing = block.nvme_state == CopyState::kFilling ? 1 : 0;
+    KVFERRY_CHECK(use.handles == handles[NumberOf(record)]);
+    KVFERRY_CHECK(use.readers == readers[NumberOf(record)] + writing);
+    KVFERRY_CHECK(block.is_indexed || use.readers + use.handles > 0 || writing > 0);
+  });
+}
+
+}  // namespace kvferry::engine

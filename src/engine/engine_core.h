@@ -1,0 +1,182 @@
+// EngineCore: the whole engine but its threads: calls in, steps of given time, completions out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kvferry/requests.h"
+#include "kvferry/stats.h"
+#include "kvferry/status.h"
+
+#include "engine/block_book.h"
+#include "engine/call.h"
+#include "engine/copy_desk.h"
+#include "engine/host_cache.h"
+#include "engine/namespace_table.h"
+#include "engine/nvme_arrows.h"
+#include "engine/request_table.h"
+#include "tiers/host/host_slabs.h"
+
+namespace kvferry::engine {
+
+// A block that a completed Pin keeps.
+struct HeldBlock {
+  RecordIndex record = kNoRecord;
+  std::uint32_t index = 0;       // Among the keys of its Pin.
+  std::uint32_t next = kNone;    // Of the same Pin, in the order of its keys.
+  std::span<const std::byte> bytes;
+};
+
+// Is told the end of requests.
+class RequestSink {
+ public:
+  // Once for each request, inside Step(). `completion.ticket` is left to the sink. Handles
+  // of a Pin, as many as blocks_ready, hang on `first_handle`; each is to be let go by LetGo.
+  virtual void OnRequestDone(std::uint32_t request,
+                             const Completion& completion,
+                             std::uint32_t first_handle) noexcept = 0;
+
+ protected:
+  ~RequestSink() = default;
+};
+
+// Deterministic: the same calls and steps at the same times, over workers and a ring that do the
+// same, give the same end. Never blocks; a step is bounded. What it decides, and in which order:
+// docs/architecture.md tells the life of a block.
+//
+// Thread-confined to the mover thread, except Match() and held().
+class EngineCore final : private CopySink, private OnboardSink {
+ public:
+  struct Options {
+    std::uint32_t residents_max = 0;     // Blocks in host memory.
+    std::uint32_t nvme_blocks_max = 0;   // Blocks in the NVMe tier, if there is one.
+    std::uint32_t history_max = 0;
+    std::uint32_t requests_max = 0;
+    std::uint32_t blocks_per_request_max = 0;
+    std::uint32_t handles_max = 0;
+    std::uint64_t held_bytes_max = 0;
+    std::uint32_t transfers_max = 2;
+    std::uint64_t seed = 1;
+    std::string policy = "leaf-lru";
+    bool verify_on_get = false;
+    tiers::SegmentLog::Options log;  // Of the NVMe tier, if there is one.
+  };
+  // What it works with; everything must outlive it. `ring` may be null: no NVMe tier then.
+  struct Seams {
+    CopyWorkers& workers;
+    tiers::HostSlabs& slabs;
+    NamespaceTable& namespaces;
+    RequestSink& sink;
+    tiers::IoRing* ring = nullptr;
+  };
+
+  // kInvalidArgument for a policy that does not exist.
+  static Result<std::unique_ptr<EngineCore>> Create(const Options& options, const Seams& seams);
+  ~EngineCore();
+
+  // Takes up a call under a number that is not in use. It ends through the sink.
+  void Start(std::uint32_t request, const Call& call);
+  // Ends it early, with `code` (kCancelled, ...). Nothing happens if it has ended.
+  void EndEarly(std::uint32_t request, StatusCode code);
+  // Gives up a handle.
+  void LetGo(std::uint32_t handle);
+  // Thread-safe for handles of a completed Pin.
+  const HeldBlock& held(std::uint32_t handle) const { return handles_[handle]; }
+
+  // Does what can be done at `now`; whether that was anything. Times must not go back.
+  bool Step(Instant now);
+  // When a step is needed at the latest if nothing else happens: the next deadline.
+  Instant next_deadline() const noexcept { return next_deadline_; }
+  // Requests that have not ended.
+  std::uint32_t unfinished() const noexcept { return requests_.active(); }
+  // Nothing is under way: no request, copy or transfer, nor a namespace to sweep.
+  bool is_idle() const;
+
+  // Thread-safe.
+  PrefixMatch Match(NamespaceHandle in, std::span<const BlockKey> keys) const;
+
+  EngineStats Stats() const;
+  // Stops the process if anything does not add up. Slow; for tests and the simulation.
+  void CheckInvariants() const;
+
+ private:
+  struct Found {
+    RecordIndex record = kNoRecord;
+    MissReason reason = MissReason::kNone;
+  };
+  enum class Progress : std::uint8_t { kNext, kStalled };
+
+  EngineCore(const Options& options, const Seams& seams);
+
+  // core_requests.cc: requests as a whole.
+  void Advance(std::uint32_t request);
+  void Finish(std::uint32_t request);
+  void EndExpired(Instant now);
+  void Detach(std::uint32_t operation);
+  Found Look(const Call& call, const BlockKey& key);
+  void EndOperation(std::uint32_t operation, MissReason reason);
+  void CountEnd(const Request& request, const Operation& operation, MissReason reason);
+  void Refuse(Request& request, MissReason reason);
+  void WakeWaiters(std::uint32_t first_waiter, MissReason reason);
+  std::uint32_t TakeWaiters(std::uint32_t filler);
+  std::uint32_t FillerOf(std::uint32_t operation) const { return options_.transfers_max + operation; }
+  void Stall(std::uint32_t request);
+  void WaitFor(std::uint32_t operation, RecordIndex record);
+  bool CanExpectRoom() const;
+  // The parent of block `index`, where it has a record.
+  RecordIndex ParentOf(const Request& request, std::uint32_t index) const;
+
+  // core_get.cc: Get, Prefetch and Pin.
+  Progress BeginGet(std::uint32_t request);
+  void Announce(Request& request);
+  Progress BeginOnboard(std::uint32_t request, RecordIndex record);
+  // The block is in host memory: copy it out, hold it, or that was all.
+  void ServeFromHost(std::uint32_t operation);
+  void HoldBlock(std::uint32_t operation);
+  void ServeReady();
+  void OnReadCopied(CopyJob::Kind kind, const CopyPiece& piece);
+  TransferClass ClassOf(const Request& request) const;
+
+  // core_put.cc.
+  Progress BeginPut(std::uint32_t request);
+  void OnPutCopied(const CopyPiece& piece);
+
+  // core_erase.cc.
+  Progress BeginErase(std::uint32_t request);
+  void WithdrawAll(RecordIndex record, MissReason reason);
+  bool Sweep();
+
+  void OnPieceDone(CopyJob::Kind kind, const CopyPiece& piece) noexcept override;
+  void OnOnboardEnd(RecordIndex record, std::uint32_t waiter, MissReason reason) noexcept override;
+
+  Options options_;
+  NamespaceTable& namespaces_;
+  RequestSink& sink_;
+  tiers::HostSlabs& slabs_;
+  tiers::IoRing* ring_;
+  BlockBook book_;
+  CopyDesk desk_;
+  std::unique_ptr<HostCache> host_;
+  std::unique_ptr<NvmeArrows> nvme_;  // Null without the tier.
+  RequestTable requests_;
+  std::vector<HeldBlock> handles_;
+  std::uint32_t first_free_handle_ = kNone;
+  std::vector<std::uint32_t> stalled_;  // Requests to try again when something has moved.
+  std::uint32_t first_ready_ = kNone;   // Operations that wait for a copy job.
+  std::uint32_t last_ready_ = kNone;
+  bool has_moved_ = false;  // Something was freed or finished since stalled requests were tried.
+  std::vector<RecordIndex> path_;       // Scratch of Announce.
+  EngineStats counts_;                  // The counters that are kept here.
+  Instant now_;
+  Instant next_deadline_ = Instant::max();
+  std::uint64_t access_count_ = 0;
+  std::uint32_t sweep_position_ = 0;
+  std::optional<std::uint16_t> sweeping_;
+};
+
+}  // namespace kvferry::engine

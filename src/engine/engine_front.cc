@@ -1,0 +1,326 @@
+#include "engine/engine_front.h"
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/memory_limit.h"
+
+namespace kvferry::engine {
+namespace {
+
+constexpr std::uint64_t kResidentsMin = 64;
+
+std::string Refusal(std::string_view what, std::string_view reason) {
+  return std::string(what) + ": " + std::string(reason);
+}
+
+Status TooManyRequests(std::uint32_t requests_max) {
+  return Status::Error(StatusCode::kResourceExhausted,
+                       "all " + std::to_string(requests_max) +
+                           " requests are in use; poll completions, or raise requests_max");
+}
+
+// A pool is for the process that made it: half of what that may use, unless told otherwise.
+Result<std::uint64_t> HostBytes(const EngineOptions& options) {
+  if (options.host.bytes != 0) {
+    return options.host.bytes;
+  }
+  KVFERRY_ASSIGN_OR_RETURN(const MemoryLimit limit, FindMemoryLimit());
+  return limit.bytes / 2;
+}
+
+EngineCore::Options CoreOptions(const EngineOptions& options, std::uint64_t host_bytes) {
+  EngineCore::Options core;
+  core.residents_max =
+      static_cast<std::uint32_t>(std::max(kResidentsMin, host_bytes / options.block_bytes));
+  core.history_max = options.history.blocks_max;
+  core.requests_max = options.requests_max;
+  core.blocks_per_request_max = options.blocks_per_request_max;
+  core.handles_max = options.handles_max;
+  core.held_bytes_max = host_bytes / 100 * options.host.held_percent;
+  core.transfers_max = options.transfers_max;
+  core.seed = options.seed;
+  core.policy = options.host.policy;
+  core.verify_on_get = options.host.verify_on_get;
+  return core;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& options) {
+  KVFERRY_RETURN_IF_ERROR(options.Validate());
+  KVFERRY_ASSIGN_OR_RETURN(const std::uint64_t host_bytes, HostBytes(options));
+  try {
+    std::unique_ptr<EngineFront> front(new EngineFront(options));
+    tiers::HostSlabOptions slab_options;
+    slab_options.bytes = host_bytes;
+    slab_options.numa_node = options.host.numa_node;
+    slab_options.huge_pages = options.host.huge_pages;
+    slab_options.is_populated = options.host.is_populated;
+    KVFERRY_ASSIGN_OR_RETURN(front->slabs_, tiers::HostSlabs::Create(slab_options));
+    const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
+    const std::uint32_t threads =
+        options.copy_threads != 0 ? options.copy_threads : std::max(1U, cores / 2);
+    KVFERRY_ASSIGN_OR_RETURN(
+        front->arena_,
+        CopyArena::Create(threads, CopyDesk::JobsMax(options.transfers_max), front->bell_));
+    KVFERRY_ASSIGN_OR_RETURN(front->core_,
+                             EngineCore::Create(CoreOptions(options, host_bytes),
+                                                {.workers = *front->arena_,
+                                                 .slabs = *front->slabs_,
+                                                 .namespaces = front->namespaces_,
+                                                 .sink = *front}));
+    front->stats_ = front->core_->Stats();
+    front->mover_ = std::thread([engine = front.get()] { engine->RunMover(); });
+    return front;
+  } catch (const std::bad_alloc&) {
+    return Status::Error(StatusCode::kResourceExhausted,
+                         "no memory for the engine's tables; lower host.bytes, history.blocks_max "
+                         "or handles_max, or raise block_bytes");
+  } catch (const std::system_error& error) {
+    return Status::Error(StatusCode::kResourceExhausted,
+                         Refusal("start the mover thread", error.what()), error.code().value());
+  }
+}
+
+EngineFront::EngineFront(const EngineOptions& options)
+    : options_(options), namespaces_(options.namespaces_max), slots_(options.requests_max) {
+  free_.reserve(options.requests_max);
+  for (std::uint32_t slot = options.requests_max; slot > 0; --slot) {
+    free_.push_back(slot - 1);
+  }
+  for (Inbox* inbox : {&inbox_, &taken_}) {
+    inbox->calls.reserve(options.requests_max);
+    inbox->cancels.reserve(options.requests_max);
+    inbox->releases.reserve(options.handles_max);
+  }
+}
+
+EngineFront::~EngineFront() {
+  if (const Status closed = Close(); !closed.ok()) {
+    LogError("close the engine: " + closed.ToString());
+  }
+}
+
+Status EngineFront::EraseNamespace(NamespaceHandle in) {
+  KVFERRY_RETURN_IF_ERROR(namespaces_.BeginErase(in));
+  bell_.Ring();
+  return Status::Ok();
+}
+
+PrefixMatch EngineFront::Match(NamespaceHandle in, std::span<const BlockKey> keys) const {
+  return namespaces_.Contains(in) ? core_->Match(in, keys) : PrefixMatch{};
+}
+
+Result<Call> EngineFront::CallOf(Call::Kind kind,
+                                 NamespaceHandle in,
+                                 std::span<const BlockKey> keys,
+                                 const RequestOptions& options) const {
+  if (!namespaces_.Contains(in)) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "namespace handle " + std::to_string(in.index) +
+                             " is none of this engine's; AddNamespace gives them");
+  }
+  if (keys.empty() || keys.size() > options_.blocks_per_request_max) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "a request names 1 to " +
+                             std::to_string(options_.blocks_per_request_max) + " blocks, not " +
+                             std::to_string(keys.size()) + " (blocks_per_request_max)");
+  }
+  Call call;
+  call.kind = kind;
+  call.in = in;
+  call.epoch = namespaces_.epoch(in);
+  call.block_bytes = namespaces_.block_bytes(in);
+  call.keys = keys;
+  call.tiers = options.tiers;
+  call.session = options.session;
+  call.tag = options.tag;
+  call.load_bytes_max = options.load_bytes_max;
+  call.has_own_deadline = options.deadline != Instant();
+  call.deadline = call.has_own_deadline
+                      ? options.deadline
+                      : Clock::now() + std::chrono::milliseconds(options_.deadline_ms);
+  return call;
+}
+
+Result<Ticket> EngineFront::Put(const PutRequest& request, CompletionQueue& queue) {
+  KVFERRY_ASSIGN_OR_RETURN(
+      Call call, CallOf(Call::Kind::kPut, request.in, request.keys, request.options));
+  if (request.sources.size() != request.keys.size()) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         std::to_string(request.sources.size()) + " sources for " +
+                             std::to_string(request.keys.size()) + " keys; give one for each");
+  }
+  if (std::find(request.sources.begin(), request.sources.end(), nullptr) !=
+      request.sources.end()) {
+    return Status::Error(StatusCode::kInvalidArgument, "a source is null");
+  }
+  call.sources = request.sources;
+  call.has_parent = request.parent != nullptr;
+  call.parent = call.has_parent ? *request.parent : BlockKey{};
+  return Submit(call, queue);
+}
+
+Result<Ticket> EngineFront::Get(const GetRequest& request, CompletionQueue& queue) {
+  KVFERRY_ASSIGN_OR_RETURN(
+      Call call, CallOf(Call::Kind::kGet, request.in, request.keys, request.options));
+  if (request.targets.size() != request.keys.size()) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         std::to_string(request.targets.size()) + " targets for " +
+                             std::to_string(request.keys.size()) + " keys; give one for each");
+  }
+  if (std::find(request.targets.begin(), request.targets.end(), nullptr) !=
+      request.targets.end()) {
+    return Status::Error(StatusCode::kInvalidArgument, "a target is null");
+  }
+  call.targets = request.targets;
+  return Submit(call, queue);
+}
+
+Result<Ticket> EngineFront::Name(Call::Kind kind,
+                                 const KeysRequest& request,
+                                 CompletionQueue& queue) {
+  KVFERRY_ASSIGN_OR_RETURN(const Call call,
+                           CallOf(kind, request.in, request.keys, request.options));
+  return Submit(call, queue);
+}
+
+Result<Ticket> EngineFront::Submit(const Call& call, CompletionQueue& queue) {
+  // CreateCompletionQueue makes no other kind.
+  auto& bounded = static_cast<BoundedCompletionQueue&>(queue);
+  Ticket ticket;
+  {
+    const MutexLock lock(mutex_);
+    if (is_closing_) {
+      ++refused_;
+      return Status::Error(StatusCode::kUnavailable, "the engine is closing or closed");
+    }
+    if (free_.empty()) {
+      ++refused_;
+      return TooManyRequests(options_.requests_max);
+    }
+    if (!bounded.TryReserve()) {
+      ++refused_;
+      return Status::Error(StatusCode::kResourceExhausted,
+                           "the completion queue has no room for one more request; poll it, or "
+                           "create it with more entries");
+    }
+    ticket.entry = free_.back();
+    free_.pop_back();
+    Slot& slot = slots_[ticket.entry];
+    slot.state = State::kActive;
+    slot.is_cancel_wanted = false;
+    slot.queue = &bounded;
+    slot.generation = slot.generation == 0xffffffff ? 1 : slot.generation + 1;
+    ticket.generation = slot.generation;
+    inbox_.calls.emplace_back(ticket.entry, call);
+  }
+  bell_.Ring();
+  return ticket;
+}
+
+bool EngineFront::IsCurrent(Ticket ticket) const {
+  return ticket.entry < slots_.size() && ticket.generation != 0 &&
+         slots_[ticket.entry].generation == ticket.generation &&
+         slots_[ticket.entry].state != State::kFree;
+}
+
+Status EngineFront::Collect(Ticket ticket, std::span<BlockHandle> handles) {
+  const MutexLock lock(mutex_);
+  if (!IsCurrent(ticket) || slots_[ticket.entry].state != State::kHeld) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "the ticket names no completed Pin with blocks to collect");
+  }
+  Slot& slot = slots_[ticket.entry];
+  if (handles.size() != slot.handles) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "room for " + std::to_string(handles.size()) + " handles where " +
+                             std::to_string(slot.handles) +
+                             " are ready; give as many as Completion::blocks_ready");
+  }
+  std::uint32_t entry = slot.first_handle;
+  for (BlockHandle& handle : handles) {
+    KVFERRY_CHECK(entry != kNone);
+    const HeldBlock& held = core_->held(entry);
+    BlockHandle fresh;
+    fresh.front_ = this;
+    fresh.entry_ = entry;
+    fresh.bytes_ = held.bytes;
+    entry = held.next;
+    // What it held before is let go without the lock; an empty one holds nothing.
+    KVFERRY_CHECK(handle.is_empty());
+    handle = std::move(fresh);
+  }
+  slot.state = State::kFree;
+  free_.push_back(ticket.entry);
+  return Status::Ok();
+}
+
+void EngineFront::ReleaseHandles(std::uint32_t first_handle) {
+  for (std::uint32_t handle = first_handle; handle != kNone; handle = core_->held(handle).next) {
+    inbox_.releases.push_back(handle);
+  }
+}
+
+void EngineFront::Discard(Ticket ticket) {
+  {
+    const MutexLock lock(mutex_);
+    if (!IsCurrent(ticket) || slots_[ticket.entry].state != State::kHeld) {
+      return;
+    }
+    ReleaseHandles(slots_[ticket.entry].first_handle);
+    slots_[ticket.entry].state = State::kFree;
+    free_.push_back(ticket.entry);
+  }
+  bell_.Ring();
+}
+
+void EngineFront::Cancel(Ticket ticket) {
+  {
+    const MutexLock lock(mutex_);
+    if (!IsCurrent(ticket) || slots_[ticket.entry].state != State::kActive ||
+        slots_[ticket.entry].is_cancel_wanted) {
+      return;
+    }
+    slots_[ticket.entry].is_cancel_wanted = true;
+    inbox_.cancels.push_back(ticket.entry);
+  }
+  bell_.Ring();
+}
+
+void EngineFront::ReleaseHandle(std::uint32_t handle) noexcept {
+  {
+    const MutexLock lock(mutex_);
+    inbox_.releases.push_back(handle);  // Has room for every handle there is.
+  }
+  bell_.Ring();
+}
+
+void EngineFront::OnRequestDone(std::uint32_t request,
+                                const Completion& completion,
+                                std::uint32_t first_handle) noexcept {
+  const MutexLock lock(mutex_);
+  Slot& slot = slots_[request];
+  Completion told = completion;
+  told.ticket = {request, slot.generation};
+  slot.first_handle = first_handle;
+  slot.handles = first_handle == kNone ? 0 : completion.blocks_ready;
+  slot.state = first_handle == kNone ? State::kFree : State::kHeld;
+  if (slot.state == State::kFree) {
+    free_.push_back(request);
+  }
+  slot.queue->Push(told);
+}
+
+EngineStats EngineFront::Stats() const {
+  const MutexLock lock(mutex_);
+  EngineStats stats = stats_;
+  stats.requests_refused = refused_;
+  return stats;
+}
+
+}  // namespace kvferry::engine

@@ -1,0 +1,111 @@
+// EngineFront: what stands between callers' threads and the mover thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "kvferry/engine.h"
+
+#include "base/mutex.h"
+#include "engine/call.h"
+#include "engine/completion_queue.h"
+#include "engine/copy_arena.h"
+#include "engine/engine_core.h"
+#include "engine/mover_bell.h"
+#include "engine/namespace_table.h"
+#include "tiers/host/host_slabs.h"
+
+namespace kvferry::engine {
+
+// Checks requests, keeps their tickets, hands them to the mover and hands completions back. One
+// lock for all of that, never held over a copy; the completion queues' come after it in the order.
+//
+// Thread-safe as Engine is.
+class EngineFront final : private RequestSink {
+ public:
+  static Result<std::unique_ptr<EngineFront>> Open(const EngineOptions& options);
+  ~EngineFront();
+
+  Result<NamespaceHandle> AddNamespace(const Namespace& description,
+                                       const NamespaceOptions& options) {
+    return namespaces_.Add(description, options);
+  }
+  Status EraseNamespace(NamespaceHandle in);
+  PrefixMatch Match(NamespaceHandle in, std::span<const BlockKey> keys) const;
+
+  Result<Ticket> Put(const PutRequest& request, CompletionQueue& queue);
+  Result<Ticket> Get(const GetRequest& request, CompletionQueue& queue);
+  Result<Ticket> Name(Call::Kind kind, const KeysRequest& request, CompletionQueue& queue);
+
+  Status Collect(Ticket ticket, std::span<BlockHandle> handles);
+  void Discard(Ticket ticket);
+  void Cancel(Ticket ticket);
+  void ReleaseHandle(std::uint32_t handle) noexcept;
+
+  EngineStats Stats() const;
+  Status Close();
+
+ private:
+  enum class State : std::uint8_t { kFree, kActive, kHeld };
+  struct Slot {
+    State state = State::kFree;
+    bool is_cancel_wanted = false;
+    std::uint32_t generation = 0;
+    BoundedCompletionQueue* queue = nullptr;
+    std::uint32_t first_handle = kNone;
+    std::uint32_t handles = 0;
+  };
+  struct Inbox {
+    std::vector<std::pair<std::uint32_t, Call>> calls;
+    std::vector<std::uint32_t> cancels;
+    std::vector<std::uint32_t> releases;
+  };
+
+  explicit EngineFront(const EngineOptions& options);
+
+  Result<Call> CallOf(Call::Kind kind,
+                      NamespaceHandle in,
+                      std::span<const BlockKey> keys,
+                      const RequestOptions& options) const;
+  Result<Ticket> Submit(const Call& call, CompletionQueue& queue);
+  bool IsCurrent(Ticket ticket) const KVFERRY_REQUIRES(mutex_);
+  void ReleaseHandles(std::uint32_t first_handle) KVFERRY_REQUIRES(mutex_);
+
+  void RunMover();
+  // Hands the core what callers have asked for; whether that was anything.
+  bool TakeInbox();
+  // Ends what Close does not wait for; whether the mover may stop.
+  bool IsDone(Instant now);
+
+  void OnRequestDone(std::uint32_t request,
+                     const Completion& completion,
+                     std::uint32_t first_handle) noexcept override;
+
+  EngineOptions options_;
+  NamespaceTable namespaces_;
+  MoverBell bell_;
+  std::unique_ptr<tiers::HostSlabs> slabs_;
+  std::unique_ptr<CopyArena> arena_;
+  std::unique_ptr<EngineCore> core_;
+
+  mutable Mutex mutex_;
+  std::vector<Slot> slots_ KVFERRY_GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> free_ KVFERRY_GUARDED_BY(mutex_);
+  Inbox inbox_ KVFERRY_GUARDED_BY(mutex_);
+  EngineStats stats_ KVFERRY_GUARDED_BY(mutex_);
+  std::uint64_t refused_ KVFERRY_GUARDED_BY(mutex_) = 0;
+  bool is_closing_ KVFERRY_GUARDED_BY(mutex_) = false;
+  Instant close_deadline_ KVFERRY_GUARDED_BY(mutex_);
+
+  Inbox taken_;  // The mover's; changes places with the inbox.
+  enum class Closing : std::uint8_t { kNo, kDemandOnly, kNothing };
+  Closing closing_ = Closing::kNo;  // The mover's.
+  Mutex close_mutex_;               // One Close at a time; comes before mutex_.
+  std::thread mover_;
+};
+
+}  // namespace kvferry::engine

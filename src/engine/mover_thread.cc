@@ -1,0 +1,103 @@
+// EngineFront: the mover thread's loop, and how it ends.
+#include <utility>
+
+#include "base/assert.h"
+#include "engine/engine_front.h"
+
+namespace kvferry::engine {
+
+void EngineFront::RunMover() {
+  const auto may_stop = [this] { return IsDone(Clock::now()) && core_->is_idle(); };
+  while (!may_stop()) {
+    const bool has_taken = TakeInbox();
+    const bool has_done = core_->Step(Clock::now());
+    if (has_taken || has_done) {
+      const EngineStats stats = core_->Stats();
+      const MutexLock lock(mutex_);
+      stats_ = stats;
+      continue;
+    }
+    Instant wake = core_->next_deadline();
+    {
+      const MutexLock lock(mutex_);
+      if (is_closing_ && closing_ != Closing::kNothing) {
+        wake = std::min(wake, close_deadline_);
+      }
+    }
+    bell_.WaitUntil(wake);
+  }
+}
+
+bool EngineFront::TakeInbox() {
+  {
+    const MutexLock lock(mutex_);
+    std::swap(inbox_, taken_);
+  }
+  const bool has_taken =
+      !taken_.calls.empty() || !taken_.cancels.empty() || !taken_.releases.empty();
+  // A cancel that follows its call in the inbox is meant for it.
+  for (const auto& [request, call] : taken_.calls) {
+    core_->Start(request, call);
+    if (closing_ == Closing::kNothing ||
+        (closing_ == Closing::kDemandOnly && call.kind == Call::Kind::kPrefetch)) {
+      core_->EndEarly(request, StatusCode::kCancelled);
+    }
+  }
+  for (const std::uint32_t request : taken_.cancels) {
+    core_->EndEarly(request, StatusCode::kCancelled);
+  }
+  for (const std::uint32_t handle : taken_.releases) {
+    core_->LetGo(handle);
+  }
+  taken_.calls.clear();
+  taken_.cancels.clear();
+  taken_.releases.clear();
+  return has_taken;
+}
+
+bool EngineFront::IsDone(Instant now) {
+  bool is_inbox_empty = false;
+  Closing wanted = Closing::kNo;
+  {
+    const MutexLock lock(mutex_);
+    is_inbox_empty = inbox_.calls.empty() && inbox_.releases.empty();
+    if (is_closing_) {
+      wanted = now < close_deadline_ ? Closing::kDemandOnly : Closing::kNothing;
+    }
+  }
+  if (wanted == Closing::kNo) {
+    return false;
+  }
+  if (wanted != closing_) {
+    closing_ = wanted;
+    core_->EndForClose(wanted == Closing::kDemandOnly);
+  }
+  return is_inbox_empty && core_->unfinished() == 0;
+}
+
+Status EngineFront::Close() {
+  const MutexLock closing(close_mutex_);
+  {
+    const MutexLock lock(mutex_);
+    if (!is_closing_) {
+      is_closing_ = true;
+      close_deadline_ =
+          Clock::now() + std::chrono::milliseconds(options_.close_deadline_ms);
+    }
+  }
+  if (!mover_.joinable()) {
+    return Status::Ok();  // Closed before, or never started.
+  }
+  bell_.Ring();
+  mover_.join();
+  // Blocks of Pins that nobody collected.
+  const MutexLock lock(mutex_);
+  for (Slot& slot : slots_) {
+    if (slot.state == State::kHeld) {
+      slot.state = State::kFree;
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace kvferry::engine

@@ -1,0 +1,117 @@
+// The arrow onboard_nvme_to_host: read, check, publish.
+#include "base/assert.h"
+#include "engine/nvme_arrows.h"
+#include "tiers/nvme/io_errors.h"
+
+namespace kvferry::engine {
+
+std::uint32_t NvmeArrows::Onboard(RecordIndex record, TransferClass of, Instant deadline) {
+  KVFERRY_CHECK(book_.index()[record].nvme_state == CopyState::kResident);
+  Transfer& transfer = Take(record);
+  transfer.kind = tiers::IoOp::Kind::kRead;
+  transfer.file_index = 0;
+  transfer.offset_bytes = std::uint64_t{book_.index().use(record).nvme_page} * tiers::kIoAlignment;
+  transfer.buffer = {host_.BytesOf(record).data(), transfer.size_bytes};
+  transfer.stage = Stage::kQueued;
+  transfer.transfer_class = of;
+  transfer.deadline = deadline;
+  // From here on the pages may not be reused, even before the read has started.
+  log_.AddUser(transfer.segment);
+  const std::uint32_t number = NumberOf(transfer);
+  book_.index().use(record).set_filler(number);
+  scheduler_.Push(of, number, deadline);
+  return number;
+}
+
+void NvmeArrows::Raise(std::uint32_t number, TransferClass of, Instant deadline) {
+  Transfer& transfer = transfers_[number];
+  if (transfer.stage != Stage::kQueued ||
+      (of >= transfer.transfer_class && deadline >= transfer.deadline)) {
+    return;
+  }
+  scheduler_.Remove(transfer.transfer_class, number);
+  transfer.transfer_class = std::min(of, transfer.transfer_class);
+  transfer.deadline = std::min(deadline, transfer.deadline);
+  scheduler_.Push(transfer.transfer_class, number, transfer.deadline);
+}
+
+void NvmeArrows::GiveUpIfQueued(std::uint32_t number) {
+  Transfer& transfer = transfers_[number];
+  if (transfer.stage != Stage::kQueued) {
+    return;
+  }
+  scheduler_.Remove(transfer.transfer_class, number);
+  log_.RemoveUser(transfer.segment);
+  const RecordIndex record = transfer.record;
+  Free(transfer);
+  host_.Abandon(record, MissReason::kEvicted);
+}
+
+bool NvmeArrows::StartRead(Transfer& transfer) {
+  if (!ring_.Submit(transfer).ok()) {
+    return false;  // Full, or out of order for now: it stays in front of its queue.
+  }
+  transfer.stage = Stage::kReading;
+  scheduler_.meter(Arrow::kOnboardNvmeToHost).Start(now_, transfer.size_bytes);
+  onboard_stats_.bytes_in_flight += transfer.size_bytes;
+  return true;
+}
+
+void NvmeArrows::OnReadDone(Transfer& transfer) {
+  scheduler_.meter(Arrow::kOnboardNvmeToHost).End(now_, transfer.size_bytes);
+  onboard_stats_.bytes_in_flight -= transfer.size_bytes;
+  if (!transfer.status.ok()) {
+    ++onboard_stats_.failures;
+    if (tiers::ClassifyIoError(transfer.status) != tiers::IoErrorClass::kTransient) {
+      Withdraw(transfer.record);
+    }
+    EndOnboard(transfer, MissReason::kReadFailed);
+    return;
+  }
+  transfer.stage = Stage::kChecking;
+  const BlockRecord& block = book_.index()[transfer.record];
+  CopyPiece piece;
+  piece.source = transfer.buffer.data();
+  piece.size_bytes = block.size_bytes;
+  piece.operation = NumberOf(transfer);
+  piece.key = block.key;
+  piece.checksum = block.checksum;
+  desk_.Add(CopyJob::Kind::kVerify, piece);
+}
+
+void NvmeArrows::OnVerified(const CopyPiece& piece) noexcept {
+  Transfer& transfer = transfers_[piece.operation];
+  KVFERRY_CHECK(transfer.stage == Stage::kChecking);
+  if (!piece.is_intact) {
+    ++failed_checks_;
+    ++onboard_stats_.failures;
+    Withdraw(transfer.record);
+    EndOnboard(transfer, MissReason::kFailedCheck);
+    return;
+  }
+  ++onboard_stats_.blocks;
+  onboard_stats_.bytes += piece.size_bytes;
+  EndOnboard(transfer, MissReason::kNone);
+}
+
+void NvmeArrows::EndOnboard(Transfer& transfer, MissReason reason) {
+  log_.RemoveUser(transfer.segment);
+  const RecordIndex record = transfer.record;
+  const std::uint32_t waiter = transfer.waiter;
+  Free(transfer);
+  const BlockRecord& block = book_.index()[record];
+  if (reason == MissReason::kNone && !block.is_indexed) {
+    reason = MissReason::kErased;
+  }
+  if (reason == MissReason::kNone) {
+    host_.Publish(record, block.checksum);
+    if (block.nvme_state == CopyState::kAbsent) {
+      host_.WantOffload(record);  // Its segment was given up meanwhile.
+    }
+  } else {
+    host_.Abandon(record, reason);
+  }
+  sink_.OnOnboardEnd(record, waiter, reason);
+}
+
+}  // namespace kvferry::engine
