@@ -150,6 +150,16 @@ void EngineCore::EndEarly(std::uint32_t number, StatusCode code) {
   requests_.Queue(number);
 }
 
+void EngineCore::EndForClose(bool only_prefetches) {
+  for (std::uint32_t number = 0; number < requests_.requests_max(); ++number) {
+    const Request& request = requests_[number];
+    if (request.is_active &&
+        (!only_prefetches || request.call.kind == Call::Kind::kPrefetch)) {
+      EndEarly(number, StatusCode::kCancelled);
+    }
+  }
+}
+
 // Takes a waiting operation out of the list of what it waits for.
 void EngineCore::Detach(std::uint32_t number) {
   const Operation& operation = requests_.operation(number);

@@ -83,6 +83,8 @@ class EngineCore final : private CopySink, private OnboardSink {
   void Start(std::uint32_t request, const Call& call);
   // Ends it early, with `code` (kCancelled, ...). Nothing happens if it has ended.
   void EndEarly(std::uint32_t request, StatusCode code);
+  // Ends early what need not be finished before closing: prefetches, or everything.
+  void EndForClose(bool only_prefetches);
   // Gives up a handle.
   void LetGo(std::uint32_t handle);
   // Thread-safe for handles of a completed Pin.

@@ -1,0 +1,66 @@
+#include "engine/completion_queue.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace kvferry::engine {
+
+Result<std::unique_ptr<BoundedCompletionQueue>> BoundedCompletionQueue::Create(
+    std::uint32_t entries_max) {
+  if (entries_max == 0 || entries_max > kEntriesMax) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "a completion queue has 1 to " + std::to_string(kEntriesMax) +
+                             " entries, not " + std::to_string(entries_max));
+  }
+  return std::unique_ptr<BoundedCompletionQueue>(new BoundedCompletionQueue(entries_max));
+}
+
+BoundedCompletionQueue::~BoundedCompletionQueue() {
+  const MutexLock lock(mutex_);
+  KVFERRY_CHECK(reserved_ == 0);
+}
+
+bool BoundedCompletionQueue::TryReserve() {
+  const MutexLock lock(mutex_);
+  if (reserved_ + waiting_ == ring_.size()) {
+    return false;
+  }
+  ++reserved_;
+  return true;
+}
+
+void BoundedCompletionQueue::Push(const Completion& completion) noexcept {
+  const MutexLock lock(mutex_);
+  KVFERRY_CHECK(reserved_ > 0);
+  --reserved_;
+  ring_[(first_ + waiting_) % ring_.size()] = completion;
+  ++waiting_;
+  condition_.NotifyAll();
+}
+
+std::size_t BoundedCompletionQueue::Poll(std::span<Completion> completions) {
+  const MutexLock lock(mutex_);
+  const std::size_t count = std::min(completions.size(), waiting_);
+  for (std::size_t i = 0; i < count; ++i) {
+    completions[i] = std::exchange(ring_[first_], {});
+    first_ = (first_ + 1) % ring_.size();
+  }
+  waiting_ -= count;
+  return count;
+}
+
+Status BoundedCompletionQueue::Wait(Instant deadline) {
+  const MutexLock lock(mutex_);
+  while (waiting_ == 0) {
+    if (Clock::now() >= deadline) {
+      return Status::Error(StatusCode::kDeadlineExceeded, "nothing has ended by the deadline");
+    }
+    condition_.WaitUntil(mutex_, deadline);
+  }
+  return Status::Ok();
+}
+
+}  // namespace kvferry::engine

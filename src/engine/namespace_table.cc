@@ -1,0 +1,121 @@
+#include "engine/namespace_table.h"
+
+#include <string>
+
+#include "base/assert.h"
+
+namespace kvferry::engine {
+
+NamespaceTable::NamespaceTable(std::uint32_t namespaces_max)
+    : namespaces_max_(namespaces_max),
+      entries_(std::make_unique<Entry[]>(namespaces_max)),
+      tenants_(std::make_unique<TenantEntry[]>(namespaces_max + 1)) {
+  KVFERRY_CHECK(namespaces_max > 0 && namespaces_max < 0xffff);
+}
+
+std::uint32_t NamespaceTable::TenantIndex(const NamespaceOptions& options) {
+  if (options.tenant == 0) {
+    return 0;
+  }
+  std::uint32_t index = 1;
+  while (index < tenant_count_ && tenants_[index].number != options.tenant) {
+    ++index;
+  }
+  if (index == tenant_count_) {
+    tenants_[index].number = options.tenant;
+    ++tenant_count_;
+  }
+  return index;
+}
+
+Result<NamespaceHandle> NamespaceTable::Add(const Namespace& description,
+                                            const NamespaceOptions& options) {
+  KVFERRY_ASSIGN_OR_RETURN(const NamespaceId id, IdentifyNamespace(description));
+  if (options.block_bytes < kBlockBytesMin || options.block_bytes > kBlockBytesMax) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "block_bytes is " + std::to_string(options.block_bytes) +
+                             "; a block has " + std::to_string(kBlockBytesMin) + " to " +
+                             std::to_string(kBlockBytesMax) + " bytes");
+  }
+  const MutexLock lock(mutex_);
+  const std::uint32_t count = count_.load(std::memory_order_relaxed);
+  std::uint32_t index = 0;
+  while (index < count && entries_[index].id != id) {
+    ++index;
+  }
+  if (index == namespaces_max_) {
+    return Status::Error(StatusCode::kResourceExhausted,
+                         "all " + std::to_string(namespaces_max_) +
+                             " namespaces are in use; raise namespaces_max");
+  }
+  Entry& entry = entries_[index];
+  if (index < count) {
+    if (entry.block_bytes != options.block_bytes) {
+      return Status::Error(StatusCode::kInvalidArgument,
+                           "the namespace was added with blocks of " +
+                               std::to_string(entry.block_bytes) + " bytes, not " +
+                               std::to_string(options.block_bytes) +
+                               "; what changes a block's size belongs into its description");
+    }
+    if (tenants_[entry.tenant].number != options.tenant) {
+      return Status::Error(StatusCode::kInvalidArgument,
+                           "the namespace was added for tenant " +
+                               std::to_string(tenants_[entry.tenant].number) + ", not " +
+                               std::to_string(options.tenant));
+    }
+  } else {
+    entry.id = id;
+    entry.block_bytes = options.block_bytes;
+    entry.tenant = TenantIndex(options);
+  }
+  if (entry.tenant != 0) {
+    tenants_[entry.tenant].host_quota_bytes = options.host_quota_bytes;
+    tenants_[entry.tenant].nvme_quota_bytes = options.nvme_quota_bytes;
+  }
+  if (index == count) {
+    // Pairs with Contains(): who sees the count sees the entry.
+    count_.store(count + 1, std::memory_order_release);
+  }
+  return NamespaceHandle{static_cast<std::uint16_t>(index)};
+}
+
+Status NamespaceTable::BeginErase(NamespaceHandle in) {
+  if (!Contains(in)) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "namespace handle " + std::to_string(in.index) +
+                             " is none of this engine's; AddNamespace gives them");
+  }
+  const MutexLock lock(mutex_);
+  Entry& entry = entries_[in.index];
+  if (entry.is_sweeping) {
+    return Status::Error(StatusCode::kUnavailable,
+                         "blocks of the namespace's last erasure are still being removed; try "
+                         "again shortly");
+  }
+  entry.is_sweeping = true;
+  ++sweeps_;
+  ++entry.epoch;  // From here on no older block is a hit.
+  return Status::Ok();
+}
+
+std::optional<std::uint16_t> NamespaceTable::NextToSweep() const {
+  if (sweeps_ == 0) {
+    return std::nullopt;
+  }
+  const std::uint32_t count = count_.load(std::memory_order_acquire);
+  for (std::uint32_t index = 0; index < count; ++index) {
+    if (entries_[index].is_sweeping) {
+      return static_cast<std::uint16_t>(index);
+    }
+  }
+  return std::nullopt;
+}
+
+void NamespaceTable::EndSweep(NamespaceHandle in) {
+  const MutexLock lock(mutex_);
+  KVFERRY_CHECK(entries_[in.index].is_sweeping);
+  entries_[in.index].is_sweeping = false;
+  --sweeps_;
+}
+
+}  // namespace kvferry::engine
