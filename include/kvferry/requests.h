@@ -29,18 +29,18 @@ struct Ticket {
 
 // Why a block is not there. The numbers are for statistics; append, never renumber.
 enum class MissReason : std::uint8_t {
-  kNone = 0,        // It is there.
-  kNeverStored,     // Nothing is remembered of this key.
-  kNotAdmitted,     // A put was refused by the admission rule or the request's own tiers.
-  kDropped,         // A put found no room: everything was held or in flight.
-  kOverQuota,       // A put would have taken its tenant above the quota.
-  kEvicted,         // It left the last tier that held it, for a block that was put or asked for.
-  kErased,          // Erase, or EraseNamespace.
-  kOtherNamespace,  // The key is there, stored under another namespace.
-  kFailedCheck,     // Its bytes were read and do not match their checksum.
-  kReadFailed,      // The drive reported an error.
-  kTooLate,         // The deadline passed before its bytes were there.
-  kNotAllowed,      // Only in tiers that the request may not use, or beyond its load limit.
+  kNone = 0,           // It is there.
+  kNeverStored,        // Nothing is remembered of this key.
+  kNotAdmitted,        // A put was refused by the admission rule or the request's own tiers.
+  kDropped,            // A put found no room: everything was held or in flight.
+  kOverQuota,          // A put would have taken its tenant above the quota.
+  kEvicted,            // It left the last tier that held it, for a block that was put or asked for.
+  kErased,             // Erase, or EraseNamespace.
+  kOtherNamespace,     // The key is there, stored under another namespace.
+  kFailedCheck,        // Its bytes were read and do not match their checksum.
+  kReadFailed,         // The drive reported an error.
+  kTooLate,            // The deadline passed before its bytes were there.
+  kNotAllowed,         // Only in tiers that the request may not use, or beyond its load limit.
   kEvictedByPrefetch,  // As kEvicted, for a block that was brought up on a guess.
   kEvictedByQuota,     // For another block of its tenant, which was at its quota.
   kEvictedByReuse,     // Its place on the drive was the oldest and was needed.
@@ -85,7 +85,7 @@ struct PutRequest {
   // The bytes of each block in host form, as many as the namespace's blocks have.
   std::span<const std::byte* const> sources;
   const BlockKey* parent = nullptr;  // The block before the first; null: it is a root, or unknown.
-  RequestOptions options;
+  RequestOptions options = {};
 };
 
 // Copies the leading blocks of a path that are there into the caller's memory. Borrows like
@@ -94,7 +94,7 @@ struct GetRequest {
   NamespaceHandle in;
   std::span<const BlockKey> keys;
   std::span<std::byte* const> targets;  // One for each key.
-  RequestOptions options;
+  RequestOptions options = {};
 };
 
 // Names blocks: for Prefetch (bring them into host memory), Pin (and keep them there) and Erase.
@@ -102,7 +102,7 @@ struct GetRequest {
 struct KeysRequest {
   NamespaceHandle in;
   std::span<const BlockKey> keys;
-  RequestOptions options;
+  RequestOptions options = {};
 };
 
 // How a request ended.

@@ -47,7 +47,9 @@ class CopyDesk {
   // Pieces added and not yet reaped.
   std::size_t pieces_in_flight() const noexcept { return pieces_in_flight_; }
 
-  static std::uint32_t JobsMax(std::uint32_t checks_max) { return kRequestJobsMax + 4 + checks_max; }
+  static std::uint32_t JobsMax(std::uint32_t checks_max) {
+    return kRequestJobsMax + 4 + checks_max;
+  }
 
  private:
   static constexpr std::size_t kKinds = 4;

@@ -29,8 +29,8 @@ void EngineCore::WithdrawAll(RecordIndex record, MissReason reason) {
   if (block.host_state == CopyState::kFilling) {
     WakeWaiters(TakeWaiters(book_.index().use(record).filler()), reason);
   }
-  host_->Withdraw(record, reason == MissReason::kFailedCheck ? RemoveReason::kFailed
-                                                             : RemoveReason::kErased);
+  host_->Withdraw(
+      record, reason == MissReason::kFailedCheck ? RemoveReason::kFailed : RemoveReason::kErased);
   if (nvme_ != nullptr) {
     nvme_->Withdraw(record);
   }
@@ -55,8 +55,7 @@ bool EngineCore::Sweep() {
       continue;
     }
     const BlockRecord& block = book_.index()[record];
-    if (block.is_indexed && block.namespace_index == *sweeping_ &&
-        block.namespace_epoch != epoch) {
+    if (block.is_indexed && block.namespace_index == *sweeping_ && block.namespace_epoch != epoch) {
       WithdrawAll(record, MissReason::kErased);
     }
   }

@@ -207,8 +207,7 @@ void EngineCore::HoldBlock(std::uint32_t number) {
     EndOperation(number, MissReason::kTooLate);
     return;
   }
-  if (first_free_handle_ == kNone ||
-      !host_->Hold(operation.record, options_.held_bytes_max)) {
+  if (first_free_handle_ == kNone || !host_->Hold(operation.record, options_.held_bytes_max)) {
     EndOperation(number, MissReason::kDropped);
     EndEarly(operation.request, StatusCode::kResourceExhausted);
     return;

@@ -12,8 +12,8 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
     request.access.request = ++access_count_;
   }
   if (call.epoch != namespaces_.epoch(call.in) || !call.tiers.Has(TierKind::kHost)) {
-    Refuse(request, call.tiers.Has(TierKind::kHost) ? MissReason::kErased
-                                                    : MissReason::kNotAllowed);
+    Refuse(request,
+           call.tiers.Has(TierKind::kHost) ? MissReason::kErased : MissReason::kNotAllowed);
     return Progress::kNext;
   }
   const auto [found, reason] = Look(call, key);

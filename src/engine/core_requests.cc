@@ -51,7 +51,7 @@ void EngineCore::Advance(std::uint32_t number) {
       }
       break;  // Else the end of one of its own goes on with it.
     }
-    const Progress progress = is_get ? BeginGet(number)
+    const Progress progress = is_get                                  ? BeginGet(number)
                               : request.call.kind == Call::Kind::kPut ? BeginPut(number)
                                                                       : BeginErase(number);
     if (progress == Progress::kStalled) {
@@ -153,8 +153,7 @@ void EngineCore::EndEarly(std::uint32_t number, StatusCode code) {
 void EngineCore::EndForClose(bool only_prefetches) {
   for (std::uint32_t number = 0; number < requests_.requests_max(); ++number) {
     const Request& request = requests_[number];
-    if (request.is_active &&
-        (!only_prefetches || request.call.kind == Call::Kind::kPrefetch)) {
+    if (request.is_active && (!only_prefetches || request.call.kind == Call::Kind::kPrefetch)) {
       EndEarly(number, StatusCode::kCancelled);
     }
   }

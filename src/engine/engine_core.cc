@@ -23,8 +23,7 @@ constexpr std::size_t kKeysAtOnce = 64;
 
 }  // namespace
 
-Result<std::unique_ptr<EngineCore>> EngineCore::Create(const Options& options,
-                                                       const Seams& seams) {
+Result<std::unique_ptr<EngineCore>> EngineCore::Create(const Options& options, const Seams& seams) {
   std::unique_ptr<EngineCore> core(new EngineCore(options, seams));
   KVFERRY_ASSIGN_OR_RETURN(core->host_,
                            HostCache::Create({.residents_max = options.residents_max,
@@ -34,9 +33,10 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(const Options& options,
                                               .has_lower_tier = seams.ring != nullptr},
                                              core->book_, seams.slabs, seams.namespaces));
   if (seams.ring != nullptr) {
+    OnboardSink& sink = *core;
     core->nvme_ = std::make_unique<NvmeArrows>(
         NvmeArrows::Options{options.transfers_max, options.log}, *seams.ring, core->book_,
-        *core->host_, seams.namespaces, core->desk_, *core);
+        *core->host_, seams.namespaces, core->desk_, sink);
   }
   return core;
 }
@@ -47,10 +47,10 @@ EngineCore::EngineCore(const Options& options, const Seams& seams)
       sink_(seams.sink),
       slabs_(seams.slabs),
       ring_(seams.ring),
-      book_({.records_max = options.residents_max + options.nvme_blocks_max,
-             .entries_max =
-                 options.residents_max + RememberedMax(options) + HostCache::kEntriesSpare,
-             .history_max = options.history_max}),
+      book_(
+          {.records_max = options.residents_max + options.nvme_blocks_max,
+           .entries_max = options.residents_max + RememberedMax(options) + HostCache::kEntriesSpare,
+           .history_max = options.history_max}),
       desk_(seams.workers, options.transfers_max),
       requests_(options.requests_max),
       handles_(options.handles_max) {

@@ -27,8 +27,8 @@ namespace kvferry::engine {
 // A block that a completed Pin keeps.
 struct HeldBlock {
   RecordIndex record = kNoRecord;
-  std::uint32_t index = 0;       // Among the keys of its Pin.
-  std::uint32_t next = kNone;    // Of the same Pin, in the order of its keys.
+  std::uint32_t index = 0;     // Among the keys of its Pin.
+  std::uint32_t next = kNone;  // Of the same Pin, in the order of its keys.
   std::span<const std::byte> bytes;
 };
 
@@ -53,8 +53,8 @@ class RequestSink {
 class EngineCore final : private CopySink, private OnboardSink {
  public:
   struct Options {
-    std::uint32_t residents_max = 0;     // Blocks in host memory.
-    std::uint32_t nvme_blocks_max = 0;   // Blocks in the NVMe tier, if there is one.
+    std::uint32_t residents_max = 0;    // Blocks in host memory.
+    std::uint32_t nvme_blocks_max = 0;  // Blocks in the NVMe tier, if there is one.
     std::uint32_t history_max = 0;
     std::uint32_t requests_max = 0;
     std::uint32_t blocks_per_request_max = 0;
@@ -126,7 +126,9 @@ class EngineCore final : private CopySink, private OnboardSink {
   void Refuse(Request& request, MissReason reason);
   void WakeWaiters(std::uint32_t first_waiter, MissReason reason);
   std::uint32_t TakeWaiters(std::uint32_t filler);
-  std::uint32_t FillerOf(std::uint32_t operation) const { return options_.transfers_max + operation; }
+  std::uint32_t FillerOf(std::uint32_t operation) const {
+    return options_.transfers_max + operation;
+  }
   void Stall(std::uint32_t request);
   void WaitFor(std::uint32_t operation, RecordIndex record);
   bool CanExpectRoom() const;
@@ -172,8 +174,8 @@ class EngineCore final : private CopySink, private OnboardSink {
   std::uint32_t first_ready_ = kNone;   // Operations that wait for a copy job.
   std::uint32_t last_ready_ = kNone;
   bool has_moved_ = false;  // Something was freed or finished since stalled requests were tried.
-  std::vector<RecordIndex> path_;       // Scratch of Announce.
-  EngineStats counts_;                  // The counters that are kept here.
+  std::vector<RecordIndex> path_;  // Scratch of Announce.
+  EngineStats counts_;             // The counters that are kept here.
   Instant now_;
   Instant next_deadline_ = Instant::max();
   std::uint64_t access_count_ = 0;

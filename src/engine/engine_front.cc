@@ -28,8 +28,20 @@ Result<std::uint64_t> HostBytes(const EngineOptions& options) {
   if (options.host.bytes != 0) {
     return options.host.bytes;
   }
-  KVFERRY_ASSIGN_OR_RETURN(const MemoryLimit limit, FindMemoryLimit());
+  KVFERRY_ASSIGN_OR_RETURN(const MemoryLimit limit, ReadMemoryLimit());
   return limit.bytes / 2;
+}
+
+tiers::HugePages PagesOf(HugePages wanted) {
+  switch (wanted) {
+    case HugePages::kNone:
+      return tiers::HugePages::kNone;
+    case HugePages::kTransparent:
+      return tiers::HugePages::kTransparent;
+    case HugePages::kReserved:
+      return tiers::HugePages::kReserved;
+  }
+  return tiers::HugePages::kNone;
 }
 
 EngineCore::Options CoreOptions(const EngineOptions& options, std::uint64_t host_bytes) {
@@ -56,23 +68,27 @@ Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& opti
   try {
     std::unique_ptr<EngineFront> front(new EngineFront(options));
     tiers::HostSlabOptions slab_options;
-    slab_options.bytes = host_bytes;
-    slab_options.numa_node = options.host.numa_node;
-    slab_options.huge_pages = options.host.huge_pages;
-    slab_options.is_populated = options.host.is_populated;
+    slab_options.memory.bytes = host_bytes;
+    slab_options.memory.huge_pages = PagesOf(options.host.huge_pages);
+    if (options.host.numa_node >= 0) {
+      slab_options.memory.numa_node = static_cast<std::uint32_t>(options.host.numa_node);
+    }
     KVFERRY_ASSIGN_OR_RETURN(front->slabs_, tiers::HostSlabs::Create(slab_options));
+    if (options.host.is_populated) {
+      KVFERRY_ASSIGN_OR_RETURN(front->toucher_,
+                               tiers::PageToucher::Start(front->slabs_->memory().bytes()));
+    }
     const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
     const std::uint32_t threads =
         options.copy_threads != 0 ? options.copy_threads : std::max(1U, cores / 2);
     KVFERRY_ASSIGN_OR_RETURN(
         front->arena_,
         CopyArena::Create(threads, CopyDesk::JobsMax(options.transfers_max), front->bell_));
-    KVFERRY_ASSIGN_OR_RETURN(front->core_,
-                             EngineCore::Create(CoreOptions(options, host_bytes),
-                                                {.workers = *front->arena_,
-                                                 .slabs = *front->slabs_,
-                                                 .namespaces = front->namespaces_,
-                                                 .sink = *front}));
+    KVFERRY_ASSIGN_OR_RETURN(front->core_, EngineCore::Create(CoreOptions(options, host_bytes),
+                                                              {.workers = *front->arena_,
+                                                               .slabs = *front->slabs_,
+                                                               .namespaces = front->namespaces_,
+                                                               .sink = *front}));
     front->stats_ = front->core_->Stats();
     front->mover_ = std::thread([engine = front.get()] { engine->RunMover(); });
     return front;
@@ -126,9 +142,9 @@ Result<Call> EngineFront::CallOf(Call::Kind kind,
   }
   if (keys.empty() || keys.size() > options_.blocks_per_request_max) {
     return Status::Error(StatusCode::kInvalidArgument,
-                         "a request names 1 to " +
-                             std::to_string(options_.blocks_per_request_max) + " blocks, not " +
-                             std::to_string(keys.size()) + " (blocks_per_request_max)");
+                         "a request names 1 to " + std::to_string(options_.blocks_per_request_max) +
+                             " blocks, not " + std::to_string(keys.size()) +
+                             " (blocks_per_request_max)");
   }
   Call call;
   call.kind = kind;
@@ -148,15 +164,14 @@ Result<Call> EngineFront::CallOf(Call::Kind kind,
 }
 
 Result<Ticket> EngineFront::Put(const PutRequest& request, CompletionQueue& queue) {
-  KVFERRY_ASSIGN_OR_RETURN(
-      Call call, CallOf(Call::Kind::kPut, request.in, request.keys, request.options));
+  KVFERRY_ASSIGN_OR_RETURN(Call call,
+                           CallOf(Call::Kind::kPut, request.in, request.keys, request.options));
   if (request.sources.size() != request.keys.size()) {
     return Status::Error(StatusCode::kInvalidArgument,
                          std::to_string(request.sources.size()) + " sources for " +
                              std::to_string(request.keys.size()) + " keys; give one for each");
   }
-  if (std::find(request.sources.begin(), request.sources.end(), nullptr) !=
-      request.sources.end()) {
+  if (std::find(request.sources.begin(), request.sources.end(), nullptr) != request.sources.end()) {
     return Status::Error(StatusCode::kInvalidArgument, "a source is null");
   }
   call.sources = request.sources;
@@ -166,15 +181,14 @@ Result<Ticket> EngineFront::Put(const PutRequest& request, CompletionQueue& queu
 }
 
 Result<Ticket> EngineFront::Get(const GetRequest& request, CompletionQueue& queue) {
-  KVFERRY_ASSIGN_OR_RETURN(
-      Call call, CallOf(Call::Kind::kGet, request.in, request.keys, request.options));
+  KVFERRY_ASSIGN_OR_RETURN(Call call,
+                           CallOf(Call::Kind::kGet, request.in, request.keys, request.options));
   if (request.targets.size() != request.keys.size()) {
     return Status::Error(StatusCode::kInvalidArgument,
                          std::to_string(request.targets.size()) + " targets for " +
                              std::to_string(request.keys.size()) + " keys; give one for each");
   }
-  if (std::find(request.targets.begin(), request.targets.end(), nullptr) !=
-      request.targets.end()) {
+  if (std::find(request.targets.begin(), request.targets.end(), nullptr) != request.targets.end()) {
     return Status::Error(StatusCode::kInvalidArgument, "a target is null");
   }
   call.targets = request.targets;

@@ -18,6 +18,7 @@
 #include "engine/mover_bell.h"
 #include "engine/namespace_table.h"
 #include "tiers/host/host_slabs.h"
+#include "tiers/host/page_toucher.h"
 
 namespace kvferry::engine {
 
@@ -89,6 +90,7 @@ class EngineFront final : private RequestSink {
   NamespaceTable namespaces_;
   MoverBell bell_;
   std::unique_ptr<tiers::HostSlabs> slabs_;
+  std::unique_ptr<tiers::PageToucher> toucher_;  // Null: pages come when they are touched.
   std::unique_ptr<CopyArena> arena_;
   std::unique_ptr<EngineCore> core_;
 

@@ -54,7 +54,7 @@ HostCache::HostCache(const Options& options,
       tenant_bytes_(namespaces.tenants_max()),
       offloads_(options.has_lower_tier ? std::min(kOffloadsMax, options.residents_max) : 0) {
   path_.reserve(2);
-  stats_.bytes_total = slabs.bytes_total();
+  stats_.bytes_total = slabs.usage().bytes_total;
   stats_.bytes_free = stats_.bytes_total;
 }
 
@@ -198,8 +198,7 @@ bool HostCache::EvictOne(const Claim& claim, Wish wish, MissReason reason) {
     const BlockRecord& block = book_.index()[record];
     const BlockUse& use = book_.index().use(record);
     if (block.host_state != CopyState::kResident || use.readers > 0 || use.handles > 0 ||
-        record == claim.parent ||
-        (wish.tenant != 0xffffffff && TenantOf(block) != wish.tenant)) {
+        record == claim.parent || (wish.tenant != 0xffffffff && TenantOf(block) != wish.tenant)) {
       return true;
     }
     if (passed_over < kPassedOverMax &&
@@ -257,7 +256,8 @@ void HostCache::FreePlace(RecordIndex record) {
   stats_.bytes_draining -= block.size_bytes;
   stats_.bytes_free += block.size_bytes;
   tenant_bytes_[TenantOf(block)] -= block.size_bytes;
-  book_.index().Update(record, [](BlockRecord& changed) { changed.host_state = CopyState::kAbsent; });
+  book_.index().Update(record,
+                       [](BlockRecord& changed) { changed.host_state = CopyState::kAbsent; });
 }
 
 std::span<std::byte> HostCache::BytesOf(RecordIndex record) {
@@ -389,8 +389,8 @@ RecordIndex HostCache::TakeOffload() {
     }
   }
   const std::uint32_t records_max = book_.index().records_max();
-  for (std::uint32_t step = 0; taken == kNoRecord && offloads_wanted_ > 0 &&
-                               step < std::min(kScannedMax, records_max);
+  for (std::uint32_t step = 0;
+       taken == kNoRecord && offloads_wanted_ > 0 && step < std::min(kScannedMax, records_max);
        ++step) {
     scan_position_ = (scan_position_ + 1) % records_max;
     const RecordIndex record{scan_position_};
@@ -445,7 +445,8 @@ void HostCache::CheckInvariants() const {
   KVFERRY_CHECK(wanted == offloads_wanted_);
   KVFERRY_CHECK(held == held_bytes_);
   KVFERRY_CHECK(counted == residents_);
-  slabs_.CheckInvariants();
+  const Status slabs = slabs_.CheckInvariants();
+  KVFERRY_CHECK(slabs.ok());
 }
 
 }  // namespace kvferry::engine

@@ -7,7 +7,9 @@
 namespace kvferry::engine {
 
 void EngineFront::RunMover() {
-  const auto may_stop = [this] { return IsDone(Clock::now()) && core_->is_idle(); };
+  const auto may_stop = [this] {
+    return IsDone(Clock::now()) && core_->is_idle();
+  };
   while (!may_stop()) {
     const bool has_taken = TakeInbox();
     const bool has_done = core_->Step(Clock::now());
@@ -81,8 +83,7 @@ Status EngineFront::Close() {
     const MutexLock lock(mutex_);
     if (!is_closing_) {
       is_closing_ = true;
-      close_deadline_ =
-          Clock::now() + std::chrono::milliseconds(options_.close_deadline_ms);
+      close_deadline_ = Clock::now() + std::chrono::milliseconds(options_.close_deadline_ms);
     }
   }
   if (!mover_.joinable()) {

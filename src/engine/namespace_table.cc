@@ -44,9 +44,9 @@ Result<NamespaceHandle> NamespaceTable::Add(const Namespace& description,
     ++index;
   }
   if (index == namespaces_max_) {
-    return Status::Error(StatusCode::kResourceExhausted,
-                         "all " + std::to_string(namespaces_max_) +
-                             " namespaces are in use; raise namespaces_max");
+    return Status::Error(
+        StatusCode::kResourceExhausted,
+        "all " + std::to_string(namespaces_max_) + " namespaces are in use; raise namespaces_max");
   }
   Entry& entry = entries_[index];
   if (index < count) {

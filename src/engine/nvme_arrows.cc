@@ -26,8 +26,8 @@ NvmeArrows::NvmeArrows(const Options& options,
   for (std::uint32_t number = options.transfers_max; number > 0; --number) {
     free_.push_back(number - 1);
   }
-  stats_.bytes_total = std::uint64_t{options.log.segment_count} * log_.payload_pages_max() *
-                       tiers::kIoAlignment;
+  stats_.bytes_total =
+      std::uint64_t{options.log.segment_count} * log_.payload_pages_max() * tiers::kIoAlignment;
   stats_.bytes_free = stats_.bytes_total;
 }
 
@@ -43,8 +43,8 @@ NvmeArrows::Transfer& NvmeArrows::Take(RecordIndex record) {
   transfer.waiter = kNone;
   transfer.sink = this;
   transfer.segment = log_.SegmentOf(book_.index().use(record).nvme_page);
-  transfer.size_bytes = static_cast<std::uint32_t>(
-      AlignUp(book_.index()[record].size_bytes, tiers::kIoAlignment));
+  transfer.size_bytes =
+      static_cast<std::uint32_t>(AlignUp(book_.index()[record].size_bytes, tiers::kIoAlignment));
   return transfer;
 }
 
@@ -72,9 +72,7 @@ void NvmeArrows::SetState(RecordIndex record, CopyState state) {
   std::uint64_t& tenant = tenant_bytes_[TenantOf(record)];
   tenant -= block.nvme_state != CopyState::kAbsent ? size : 0;
   tenant += state != CopyState::kAbsent ? size : 0;
-  book_.index().Update(record, [state](BlockRecord& changed) {
-    changed.nvme_state = state;
-  });
+  book_.index().Update(record, [state](BlockRecord& changed) { changed.nvme_state = state; });
 }
 
 void NvmeArrows::Withdraw(RecordIndex record) {

@@ -24,7 +24,9 @@ class OnboardSink {
  public:
   // The record's host copy is resident (`reason` is kNone), or there is none and why; the record
   // itself may be gone then. `waiter` is what was set last by SetWaiter.
-  virtual void OnOnboardEnd(RecordIndex record, std::uint32_t waiter, MissReason reason) noexcept = 0;
+  virtual void OnOnboardEnd(RecordIndex record,
+                            std::uint32_t waiter,
+                            MissReason reason) noexcept = 0;
 
  protected:
   ~OnboardSink() = default;

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "engine/nvme_arrows.h"
 
 namespace kvferry::engine {

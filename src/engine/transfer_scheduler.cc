@@ -31,8 +31,8 @@ void ArrowMeter::End(Instant now, std::uint64_t bytes) {
     return;
   }
   if (is_window_busy_) {
-    rates_[rate_count_ % kWindows] = static_cast<double>(window_bytes_) /
-                                     std::chrono::duration<double>(passed).count();
+    rates_[rate_count_ % kWindows] =
+        static_cast<double>(window_bytes_) / std::chrono::duration<double>(passed).count();
     ++rate_count_;
     const double best = *std::max_element(rates_.begin(), rates_.end());
     const double allowed = best * std::chrono::duration<double>(kInFlight).count();

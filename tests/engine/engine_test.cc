@@ -1,0 +1,219 @@
+#include "kvferry/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_blocks.h"
+
+namespace kvferry {
+namespace {
+
+using testing::BytesOf;
+using testing::KeyOf;
+using testing::KeysOf;
+using testing::NamespaceOf;
+
+constexpr std::uint32_t kBlockBytes = 16 << 10;
+
+EngineOptions SmallOptions() {
+  EngineOptions options;
+  options.host.bytes = 8 << 20;
+  options.host.is_populated = false;
+  options.block_bytes = kBlockBytes;
+  options.copy_threads = 1;
+  return options;
+}
+
+// An engine with one namespace, and calls that wait for their completion.
+class EngineTest : public ::testing::Test {
+ protected:
+  void Open(const EngineOptions& options) {
+    auto engine = Engine::Open(options);
+    ASSERT_OK(engine);
+    engine_ = std::move(*engine);
+    auto queue = engine_->CreateCompletionQueue(64);
+    ASSERT_OK(queue);
+    queue_ = std::move(*queue);
+    space_ = Add("model");
+  }
+  void SetUp() override { Open(SmallOptions()); }
+
+  NamespaceHandle Add(const std::string& model, std::uint32_t block_bytes = kBlockBytes) {
+    auto handle = engine_->AddNamespace(NamespaceOf(model), {.block_bytes = block_bytes});
+    EXPECT_OK(handle);
+    return handle.ok() ? *handle : NamespaceHandle{};
+  }
+
+  Completion Await(const Result<Ticket>& ticket) {
+    EXPECT_OK(ticket);
+    if (!ticket.ok()) {
+      return {};
+    }
+    EXPECT_OK(queue_->Wait(Clock::now() + std::chrono::seconds(60)));
+    std::array<Completion, 1> done;
+    EXPECT_EQ(queue_->Poll(done), 1U);
+    EXPECT_EQ(done[0].ticket, *ticket);
+    return done[0];
+  }
+
+  Completion Put(const std::vector<BlockKey>& keys, std::uint64_t first, NamespaceHandle in) {
+    std::vector<std::vector<std::byte>> blocks;
+    std::vector<const std::byte*> sources;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      blocks.push_back(BytesOf(first + i, kBlockBytes));
+      sources.push_back(blocks.back().data());
+    }
+    return Await(engine_->Put({.in = in, .keys = keys, .sources = sources}, *queue_));
+  }
+
+  Completion Get(const std::vector<BlockKey>& keys,
+                 NamespaceHandle in,
+                 std::vector<std::vector<std::byte>>& blocks) {
+    blocks.assign(keys.size(), std::vector<std::byte>(kBlockBytes));
+    std::vector<std::byte*> targets;
+    for (auto& block : blocks) {
+      targets.push_back(block.data());
+    }
+    return Await(engine_->Get({.in = in, .keys = keys, .targets = targets}, *queue_));
+  }
+
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<CompletionQueue> queue_;
+  NamespaceHandle space_;
+
+  void TearDown() override {
+    queue_.reset();
+    engine_.reset();
+  }
+};
+
+TEST_F(EngineTest, GivesBackWhatWasPut) {
+  const auto keys = KeysOf(1, 20);
+
+  const Completion put = Put(keys, 100, space_);
+  std::vector<std::vector<std::byte>> blocks;
+  const Completion got = Get(keys, space_, blocks);
+
+  EXPECT_OK(put.status);
+  EXPECT_EQ(put.blocks_ready, 20U);
+  EXPECT_EQ(put.blocks_stored, 20U);
+  EXPECT_OK(got.status);
+  EXPECT_EQ(got.blocks_ready, 20U);
+  EXPECT_EQ(got.next_missing, MissReason::kNone);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    EXPECT_EQ(blocks[i], BytesOf(100 + i, kBlockBytes)) << i;
+  }
+  EXPECT_EQ(engine_->Match(space_, keys).host_blocks, 20U);
+}
+
+TEST_F(EngineTest, EndsAtTheFirstMissingBlockAndSaysWhy) {
+  auto keys = KeysOf(1, 4);
+  Put(keys, 1, space_);
+  keys.insert(keys.begin() + 2, KeyOf(99));
+
+  std::vector<std::vector<std::byte>> blocks;
+  const Completion got = Get(keys, space_, blocks);
+
+  EXPECT_OK(got.status);
+  EXPECT_EQ(got.blocks_ready, 2U);
+  EXPECT_EQ(got.next_missing, MissReason::kNeverStored);
+  const PrefixMatch match = engine_->Match(space_, keys);
+  EXPECT_EQ(match.blocks(), 2U);
+  EXPECT_EQ(match.next_missing, MissReason::kNeverStored);
+}
+
+TEST_F(EngineTest, EvictsTheLeastRecentAndRemembersIt) {
+  // 512 blocks fit; twice as many are put.
+  for (std::uint64_t first = 0; first < 1'024; first += 64) {
+    EXPECT_EQ(Put(KeysOf(first, 64), first, space_).blocks_stored, 64U);
+  }
+
+  std::vector<std::vector<std::byte>> blocks;
+  EXPECT_EQ(Get(KeysOf(0, 4), space_, blocks).next_missing, MissReason::kEvicted);
+  EXPECT_EQ(Get(KeysOf(1'000, 4), space_, blocks).blocks_ready, 4U);
+  const EngineStats stats = engine_->Stats();
+  EXPECT_GT(stats.host.evictions, 500U);
+  EXPECT_EQ(stats.lookups, stats.hits_host + 1);
+}
+
+TEST_F(EngineTest, KeepsPinnedBlocksWhileTheirHandlesLive) {
+  const auto keys = KeysOf(1, 3);
+  Put(keys, 1, space_);
+  const Completion pinned = Await(engine_->Pin({.in = space_, .keys = keys}, *queue_));
+  std::vector<BlockHandle> handles(3);
+  ASSERT_EQ(pinned.blocks_ready, 3U);
+  ASSERT_OK(engine_->Collect(pinned.ticket, handles));
+  EXPECT_STATUS(engine_->Collect(pinned.ticket, handles), StatusCode::kInvalidArgument);
+
+  for (std::uint64_t first = 1'000; first < 3'000; first += 64) {
+    Put(KeysOf(first, 64), first, space_);
+  }
+
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto expected = BytesOf(1 + i, kBlockBytes);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), handles[i].bytes().begin()));
+  }
+  handles.clear();
+}
+
+TEST_F(EngineTest, ErasesKeysAndNamespaces) {
+  const auto keys = KeysOf(1, 8);
+  const NamespaceHandle other = Add("other");
+  Put(keys, 1, space_);
+  Put(KeysOf(50, 4), 50, other);
+
+  const std::vector<BlockKey> some(keys.begin(), keys.begin() + 2);
+  const Completion erased = Await(engine_->Erase({.in = space_, .keys = some}, *queue_));
+  EXPECT_EQ(erased.blocks_ready, 2U);
+  EXPECT_EQ(engine_->Match(space_, keys).next_missing, MissReason::kErased);
+
+  ASSERT_OK(engine_->EraseNamespace(space_));
+  EXPECT_EQ(engine_->Match(space_, std::span(keys).subspan(2)).blocks(), 0U);
+  EXPECT_EQ(engine_->Match(other, KeysOf(50, 4)).blocks(), 4U);
+  EXPECT_EQ(Put(keys, 7, space_).blocks_stored, 8U);
+  std::vector<std::vector<std::byte>> blocks;
+  EXPECT_EQ(Get(keys, space_, blocks).blocks_ready, 8U);
+  EXPECT_EQ(blocks[3], BytesOf(10, kBlockBytes));
+}
+
+TEST_F(EngineTest, DoesNotServeAnotherNamespacesBlock) {
+  const auto keys = KeysOf(1, 2);
+  const NamespaceHandle other = Add("other");
+  Put(keys, 1, space_);
+
+  EXPECT_EQ(engine_->Match(other, keys).next_missing, MissReason::kOtherNamespace);
+  std::vector<std::vector<std::byte>> blocks;
+  EXPECT_EQ(Get(keys, other, blocks).next_missing, MissReason::kOtherNamespace);
+}
+
+TEST_F(EngineTest, RefusesWhatIsWrongWithARequest) {
+  const auto keys = KeysOf(1, 2);
+  std::vector<std::byte> block(kBlockBytes);
+  const std::vector<const std::byte*> one{block.data()};
+  const std::vector<const std::byte*> null{block.data(), nullptr};
+
+  EXPECT_STATUS(engine_->Put({.in = space_, .keys = keys, .sources = one}, *queue_),
+                StatusCode::kInvalidArgument);
+  EXPECT_STATUS(engine_->Put({.in = space_, .keys = keys, .sources = null}, *queue_),
+                StatusCode::kInvalidArgument);
+  EXPECT_STATUS(engine_->Prefetch({.in = {}, .keys = keys}, *queue_),
+                StatusCode::kInvalidArgument);
+  EXPECT_STATUS(engine_->Erase({.in = space_, .keys = {}}, *queue_),
+                StatusCode::kInvalidArgument);
+}
+
+TEST_F(EngineTest, RefusesRequestsOnceItIsClosed) {
+  ASSERT_OK(engine_->Close());
+
+  EXPECT_STATUS(engine_->Erase({.in = space_, .keys = KeysOf(1, 1)}, *queue_),
+                StatusCode::kUnavailable);
+  EXPECT_OK(engine_->Close());
+}
+
+}  // namespace
+}  // namespace kvferry
