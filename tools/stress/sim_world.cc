@@ -1,0 +1,423 @@
+#include "stress/sim_world.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "kvferry/policy.h"
+
+#include "base/assert.h"
+#include "base/checksum.h"
+
+namespace kvferry::stress {
+namespace {
+
+constexpr std::uint32_t kNamespaces = 3;
+constexpr std::uint32_t kKeysPerNamespace = 48;
+constexpr std::uint64_t kHostBytes = std::uint64_t{4} << 20;
+constexpr std::uint32_t kBlocksPerRequestMax = 12;
+constexpr Duration kLateness = std::chrono::milliseconds(100);
+// Steps without any progress and without anything to wait for that prove a deadlock.
+constexpr std::uint32_t kPagesPerSegment = 64;
+
+// Sizes with and without whole pages, in different size classes.
+constexpr std::array<std::uint32_t, kNamespaces> kBlockBytes{4'096, 6'000, 20'480};
+
+constexpr std::array<std::string_view, 10> kPolicies{
+    "leaf-lru", "leaf-lru", "lru-head-first", "arc",        "s3-fifo",
+    "lirs",     "auto",     "w-tinylfu",      "gdsf",       "second-sight:leaf-lru"};
+
+Namespace DescriptionOf(std::uint32_t space) {
+  Namespace description;
+  description.tenant = Tenant::Shared();
+  description.model_id = "model " + std::to_string(space);
+  description.model_revision = "1";
+  description.layer_group.layer_count = 1;
+  description.layer_group.kv_head_count = 1;
+  description.layer_group.key_width = 1;
+  description.layer_group.value_width = 1;
+  description.layout = "LBHNC";
+  description.block_tokens = 16;
+  description.rectangle.layer_end = 1;
+  description.rectangle.kv_head_end = 1;
+  return description;
+}
+
+sim::SimFaults FaultsOf(FaultLevel level) {
+  switch (level) {
+    case FaultLevel::kNone:
+      return sim::SimFaults::None();
+    case FaultLevel::kRare:
+      return sim::SimFaults::Rare();
+    case FaultLevel::kHostile:
+      return sim::SimFaults::Hostile();
+  }
+  return sim::SimFaults::None();
+}
+
+}  // namespace
+
+SimWorld::SimWorld(const SimOptions& options)
+    : options_(options),
+      random_(options.seed),
+      clock_(Instant(std::chrono::seconds(1))),
+      model_(kNamespaces, kKeysPerNamespace),
+      namespaces_(kNamespaces) {
+  for (std::uint32_t space = 0; space < kNamespaces; ++space) {
+    NamespaceOptions wanted;
+    wanted.block_bytes = kBlockBytes[space];
+    wanted.tenant = space;
+    if (random_.Chance(0.25)) {
+      wanted.host_quota_bytes = random_.Between(1, 8) * kBlockBytes[space];
+      wanted.nvme_quota_bytes = random_.Between(1, 16) * 8'192;
+    }
+    const auto added = namespaces_.Add(DescriptionOf(space), wanted);
+    KVFERRY_CHECK(added.ok());
+  }
+  tiers::HostSlabOptions slab_options;
+  slab_options.memory.bytes = kHostBytes;
+  slab_options.memory.huge_pages = tiers::HugePages::kNone;
+  slab_options.poison_freed = true;
+  auto slabs = tiers::HostSlabs::Create(slab_options);
+  KVFERRY_CHECK(slabs.ok());
+  slabs_ = std::move(*slabs);
+  workers_ = std::make_unique<SimCopyWorkers>(clock_, random_.Fork());
+
+  engine::EngineCore::Options core;
+  core.residents_max =
+      static_cast<std::uint32_t>(random_.Chance(0.5) ? random_.Between(1, 8) : random_.Between(9, 48));
+  core.history_max = static_cast<std::uint32_t>(random_.Between(0, 64));
+  core.requests_max = static_cast<std::uint32_t>(random_.Between(1, 24));
+  core.blocks_per_request_max = kBlocksPerRequestMax;
+  core.handles_max = static_cast<std::uint32_t>(random_.Between(1, 32));
+  core.held_bytes_max = random_.Between(1, 40) * 16'384;
+  core.transfers_max = static_cast<std::uint32_t>(random_.Between(2, 16));
+  core.seed = random_.Next();
+  core.policy = kPolicies[random_.Below(kPolicies.size())];
+  core.verify_on_get = random_.Chance(0.3);
+  core.log.segment_count = static_cast<std::uint32_t>(random_.Between(2, 6));
+  core.log.pages_per_segment = kPagesPerSegment;
+  core.log.owners_per_segment_max = kPagesPerSegment;
+  core.nvme_blocks_max = core.log.segment_count * kPagesPerSegment;
+  const bool has_nvme = random_.Chance(0.85);
+  if (has_nvme) {
+    disk_ = std::make_unique<sim::SimDisk>(
+        sim::SimDiskOptions{.size_bytes = std::uint64_t{core.log.segment_count} *
+                                          kPagesPerSegment * tiers::kIoAlignment},
+        random_.Fork());
+    ring_ = std::make_unique<sim::SimRing>(
+        *disk_, clock_,
+        sim::SimRingOptions{.in_flight_max = static_cast<std::uint32_t>(random_.Between(2, 16)),
+                            .faults = FaultsOf(options.faults)},
+        random_.Fork());
+  }
+  auto created = engine::EngineCore::Create(core, {.workers = *workers_,
+                                                   .slabs = *slabs_,
+                                                   .namespaces = namespaces_,
+                                                   .sink = *this,
+                                                   .ring = ring_.get()});
+  KVFERRY_CHECK(created.ok());
+  core_ = std::move(*created);
+  callers_ = static_cast<std::uint32_t>(random_.Between(1, std::min(16U, core.requests_max)));
+  pending_.resize(core.requests_max);
+}
+
+// The ring goes first: it ends what is in flight into a core that is still there.
+SimWorld::~SimWorld() {
+  ring_.reset();
+}
+
+void SimWorld::Fail(const std::string& what) const {
+  std::fprintf(stderr, "violation: seed %llu, operation %llu: %s\n",
+               static_cast<unsigned long long>(options_.seed),
+               static_cast<unsigned long long>(outcome_.operations), what.c_str());
+  std::fflush(stderr);
+  std::abort();
+}
+
+std::uint64_t SimWorld::SumOf(const Pending& pending) const {
+  ChecksumStream stream(std::uint64_t{0});
+  for (const auto& buffer : pending.buffers) {
+    stream.Update(buffer);
+  }
+  std::uint64_t sum = 0;
+  const Checksum checksum = stream.Finish();
+  std::memcpy(&sum, checksum.bytes.data(), sizeof sum);
+  return sum;
+}
+
+void SimWorld::CheckBlocks(const Pending& pending, std::uint32_t ready) {
+  for (std::uint32_t i = 0; i < ready; ++i) {
+    const std::uint32_t key = pending.keys[i];
+    if (!model_.IsOneOf(key, pending.versions[i], model_.VersionOf(key), pending.buffers[i])) {
+      Fail("wrong bytes for key " + std::to_string(key) + ", block " + std::to_string(i) +
+           " of its request");
+    }
+    ++outcome_.hits;
+  }
+}
+
+void SimWorld::OnRequestDone(std::uint32_t request,
+                             const Completion& completion,
+                             std::uint32_t first_handle) noexcept {
+  Pending& pending = pending_[request];
+  if (!pending.is_active) {
+    Fail("a request ended twice");
+  }
+  pending.is_active = false;
+  --active_;
+  Mix(request);
+  Mix(completion.blocks_ready);
+  Mix(static_cast<std::uint64_t>(completion.status.code()) << 8 |
+      static_cast<std::uint64_t>(completion.next_missing));
+  if (clock_.Now() > pending.deadline + kLateness) {
+    Fail("a request ended late");
+  }
+  if (completion.blocks_ready > pending.keys.size() ||
+      (completion.blocks_ready == pending.keys.size()) !=
+          (completion.next_missing == MissReason::kNone)) {
+    Fail("a completion contradicts itself");
+  }
+  switch (pending.kind) {
+    case engine::Call::Kind::kGet:
+      CheckBlocks(pending, completion.blocks_ready);
+      break;
+    case engine::Call::Kind::kPut:
+      for (const std::uint32_t key : pending.keys) {
+        model_.EndPut(key);
+      }
+      break;
+    case engine::Call::Kind::kErase:
+      for (std::size_t i = 0; i < pending.keys.size(); ++i) {
+        // Only what it says to have erased is certain to be gone.
+        if (i < completion.blocks_ready) {
+          model_.EndErase(pending.keys[i]);
+        } else {
+          model_.GiveUpErase(pending.keys[i]);
+        }
+      }
+      break;
+    case engine::Call::Kind::kPin: {
+      std::uint32_t handle = first_handle;
+      for (std::uint32_t i = 0; i < completion.blocks_ready; ++i) {
+        if (handle == engine::kNone || core_->held(handle).index != i) {
+          Fail("a pin has lost a handle");
+        }
+        held_.push_back({handle, pending.keys[i], pending.versions[i],
+                         model_.VersionOf(pending.keys[i]),
+                         clock_.Now() + std::chrono::microseconds(random_.Below(50'000))});
+        handle = core_->held(handle).next;
+      }
+      if (handle != engine::kNone) {
+        Fail("a pin has a handle too many");
+      }
+      break;
+    }
+    case engine::Call::Kind::kPrefetch:
+      break;
+  }
+  pending.settled_sum = SumOf(pending);
+}
+
+void SimWorld::ReleaseHeld(bool all) {
+  for (std::size_t i = 0; i < held_.size();) {
+    if (!all && held_[i].until > clock_.Now()) {
+      ++i;
+      continue;
+    }
+    const Held held = held_[i];
+    held_[i] = held_.back();
+    held_.pop_back();
+    if (!model_.IsOneOf(held.key, held.oldest, held.newest, core_->held(held.handle).bytes)) {
+      Fail("the bytes of held key " + std::to_string(held.key) + " have changed");
+    }
+    core_->LetGo(held.handle);
+  }
+}
+
+void SimWorld::Submit() {
+  std::uint32_t slot = 0;
+  while (slot < pending_.size() && pending_[slot].is_active) {
+    ++slot;
+  }
+  const std::uint64_t dice = random_.Below(100);
+  if (dice < 3) {
+    EraseOneNamespace();
+  } else if (dice < 10) {
+    LookUp();
+  } else if (dice < 16) {
+    // Cancels whatever is there, finished or not.
+    core_->EndEarly(static_cast<std::uint32_t>(random_.Below(pending_.size())),
+                    StatusCode::kCancelled);
+  } else if (slot < pending_.size() && active_ < callers_) {
+    SubmitRequest(slot);
+  }
+}
+
+void SimWorld::SubmitRequest(std::uint32_t slot) {
+  Pending& pending = pending_[slot];
+  if (pending.settled_sum != 0 && pending.settled_sum != SumOf(pending)) {
+    Fail("memory of a request was written after its end");
+  }
+  pending = Pending{};
+  const std::uint64_t dice = random_.Below(100);
+  pending.kind = dice < 38   ? engine::Call::Kind::kPut
+                 : dice < 72 ? engine::Call::Kind::kGet
+                 : dice < 82 ? engine::Call::Kind::kPrefetch
+                 : dice < 94 ? engine::Call::Kind::kPin
+                             : engine::Call::Kind::kErase;
+  pending.space = static_cast<std::uint32_t>(random_.Below(kNamespaces));
+  // Mostly runs from a few roots, sometimes anything, now and then a key twice.
+  const std::uint32_t base = pending.space * kKeysPerNamespace;
+  const auto root = static_cast<std::uint32_t>(random_.Below(4) * 12);
+  const auto length = static_cast<std::uint32_t>(random_.Between(1, kBlocksPerRequestMax));
+  const bool is_scattered = random_.Chance(0.1);
+  for (std::uint32_t i = 0; i < length; ++i) {
+    pending.keys.push_back(base + (is_scattered
+                                       ? static_cast<std::uint32_t>(random_.Below(kKeysPerNamespace))
+                                       : root + i));
+  }
+  engine::Call call;
+  call.kind = pending.kind;
+  call.in = NamespaceHandle{static_cast<std::uint16_t>(pending.space)};
+  call.epoch = namespaces_.epoch(call.in);
+  call.block_bytes = kBlockBytes[pending.space];
+  call.session = random_.Below(8);
+  call.has_own_deadline = random_.Chance(0.5);
+  pending.deadline = clock_.Now() + (random_.Chance(0.3)
+                                         ? std::chrono::microseconds(random_.Below(3'000))
+                                         : std::chrono::milliseconds(random_.Between(5, 400)));
+  call.deadline = pending.deadline;
+  if (random_.Chance(0.05)) {
+    call.tiers = TierSet::Of(TierKind::kHost);
+  } else if (random_.Chance(0.02)) {
+    call.tiers = TierSet::Of(TierKind::kNvme);
+  }
+  if (random_.Chance(0.05)) {
+    call.load_bytes_max = random_.Below(30'000);
+  }
+  for (const std::uint32_t key : pending.keys) {
+    pending.block_keys.push_back(model_.BlockKeyOf(key));
+    pending.versions.push_back(model_.VersionOf(key));
+    if (pending.kind == engine::Call::Kind::kPut || pending.kind == engine::Call::Kind::kGet) {
+      pending.buffers.emplace_back(kBlockBytes[pending.space]);
+    }
+    if (pending.kind == engine::Call::Kind::kPut) {
+      model_.BeginPut(key);
+      model_.FillBytes(key, model_.VersionOf(key), pending.buffers.back());
+    } else if (pending.kind == engine::Call::Kind::kErase) {
+      model_.BeginErase(key);
+    }
+  }
+  for (auto& buffer : pending.buffers) {
+    pending.sources.push_back(buffer.data());
+    pending.targets.push_back(buffer.data());
+  }
+  call.keys = pending.block_keys;
+  call.sources = pending.sources;
+  call.targets = pending.targets;
+  pending.is_active = true;
+  ++active_;
+  Mix(static_cast<std::uint64_t>(pending.kind) << 32 | pending.keys.front());
+  core_->Start(slot, call);
+}
+
+void SimWorld::EraseOneNamespace() {
+  const auto space = static_cast<std::uint16_t>(random_.Below(kNamespaces));
+  if (namespaces_.BeginErase(NamespaceHandle{space}).ok()) {
+    model_.EraseNamespace(space);
+  }
+}
+
+void SimWorld::LookUp() {
+  const auto space = static_cast<std::uint32_t>(random_.Below(kNamespaces));
+  const auto first = static_cast<std::uint32_t>(random_.Below(kKeysPerNamespace - 8));
+  std::vector<BlockKey> keys;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    keys.push_back(model_.BlockKeyOf(space * kKeysPerNamespace + first + i));
+  }
+  const PrefixMatch match =
+      core_->Match(NamespaceHandle{static_cast<std::uint16_t>(space)}, keys);
+  if ((match.blocks() == keys.size()) != (match.next_missing == MissReason::kNone)) {
+    Fail("a match contradicts itself");
+  }
+  Mix(match.blocks());
+}
+
+bool SimWorld::Step() {
+  ++outcome_.steps;
+  const bool has_done = core_->Step(clock_.Now());
+  core_->CheckInvariants();
+  return has_done;
+}
+
+void SimWorld::MoveClock() {
+  Instant next = std::min(workers_->NextEventTime(), core_->next_deadline());
+  if (ring_ != nullptr) {
+    next = std::min(next, ring_->NextEventTime());
+  }
+  for (const Held& held : held_) {
+    next = std::min(next, held.until);
+  }
+  if (next == Instant::max()) {
+    if (core_->unfinished() > 0) {
+      Fail("requests are unfinished, and nothing will ever happen");
+    }
+    next = clock_.Now() + std::chrono::microseconds(random_.Below(500));
+  }
+  clock_.MoveTo(std::max(next, clock_.Now() + std::chrono::microseconds(1)));
+}
+
+void SimWorld::Drain() {
+  while (core_->unfinished() > 0 || !held_.empty()) {
+    ReleaseHeld(true);
+    if (!Step()) {
+      MoveClock();
+    }
+  }
+}
+
+// With the faults over, what is put comes back.
+void SimWorld::CheckServiceAfterFaults() {
+  if (ring_ != nullptr) {
+    ring_->EndFaults();
+  }
+  while (!core_->is_idle()) {
+    if (!Step()) {
+      MoveClock();
+    }
+  }
+  const EngineStats stats = core_->Stats();
+  if (stats.host.bytes_filling + stats.host.bytes_draining + stats.host.blocks_held +
+          stats.nvme.bytes_filling + stats.offload_host_to_nvme.bytes_in_flight +
+          stats.onboard_nvme_to_host.bytes_in_flight !=
+      0) {
+    Fail("an idle engine holds on to something");
+  }
+}
+
+SimOutcome SimWorld::Run(SimProgress& progress) {
+  while (outcome_.operations < options_.operations) {
+    if (random_.Chance(0.4)) {
+      ++outcome_.operations;
+      progress.operations = outcome_.operations;
+      Submit();
+    }
+    ReleaseHeld(false);
+    if (!Step()) {
+      MoveClock();
+    } else if (random_.Chance(0.5)) {
+      clock_.Advance(std::chrono::microseconds(random_.Below(50)));
+    }
+  }
+  Drain();
+  CheckServiceAfterFaults();
+  if (ring_ != nullptr) {
+    outcome_.faults = ring_->fault_counts();
+  }
+  outcome_.digest = digest_;
+  return outcome_;
+}
+
+}  // namespace kvferry::stress

@@ -1,0 +1,116 @@
+// SimWorld: one seeded run of the engine's core: several callers, a model of what they may see, a
+// simulated drive, and a clock that only moves when nothing can be done.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "engine/engine_core.h"
+#include "sim/sim_disk.h"
+#include "sim/sim_ring.h"
+#include "stress/block_model.h"
+#include "stress/sim_copy_workers.h"
+
+namespace kvferry::stress {
+
+enum class FaultLevel : std::uint8_t { kNone, kRare, kHostile };
+
+struct SimOptions {
+  std::uint64_t seed = 1;
+  std::uint32_t operations = 2'000;
+  FaultLevel faults = FaultLevel::kHostile;
+};
+
+struct SimOutcome {
+  std::uint64_t operations = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t hits = 0;         // Blocks that came back and were compared.
+  std::uint64_t digest = 0;       // Of everything that callers saw; equal for equal options.
+  sim::FaultCounts faults;
+};
+
+// What of a run other processes may watch.
+struct SimProgress {
+  std::uint64_t operations = 0;
+};
+
+// Everything about the run (pool sizes, callers, policy, layout) follows from the seed. After every
+// step the core's invariants are checked; every completion is checked against the model. A
+// violation stops the process after a line on standard error, as a broken check does.
+//
+// Thread-compatible.
+class SimWorld final : private engine::RequestSink {
+ public:
+  explicit SimWorld(const SimOptions& options);
+  ~SimWorld() override;
+
+  SimOutcome Run(SimProgress& progress);
+
+ private:
+  // One request, from its submission to its completion; and its memory for a while longer.
+  struct Pending {
+    bool is_active = false;
+    engine::Call::Kind kind = engine::Call::Kind::kGet;
+    std::uint32_t space = 0;
+    Instant deadline;
+    std::vector<std::uint32_t> keys;
+    std::vector<BlockKey> block_keys;
+    std::vector<std::uint32_t> versions;  // When it was submitted.
+    std::vector<std::vector<std::byte>> buffers;
+    std::vector<const std::byte*> sources;
+    std::vector<std::byte*> targets;
+    std::uint64_t settled_sum = 0;  // Of the buffers at completion: nobody may write them later.
+  };
+  struct Held {
+    std::uint32_t handle = 0;
+    std::uint32_t key = 0;
+    std::uint32_t oldest = 0;
+    std::uint32_t newest = 0;
+    Instant until;
+  };
+
+  void OnRequestDone(std::uint32_t request,
+                     const Completion& completion,
+                     std::uint32_t first_handle) noexcept override;
+  [[noreturn]] void Fail(const std::string& what) const;
+
+  void Submit();
+  void SubmitRequest(std::uint32_t slot);
+  void EraseOneNamespace();
+  void LookUp();
+  void ReleaseHeld(bool all);
+  void CheckBlocks(const Pending& pending, std::uint32_t ready);
+  std::uint64_t SumOf(const Pending& pending) const;
+  bool Step();
+  void MoveClock();
+  void Drain();
+  void CheckServiceAfterFaults();
+  void Mix(std::uint64_t value) { digest_ = (digest_ ^ value) * 0x9e3779b97f4a7c15ULL; }
+
+  SimOptions options_;
+  Random random_;
+  ManualClock clock_;
+  BlockModel model_;
+  engine::NamespaceTable namespaces_;
+  std::vector<std::uint32_t> block_bytes_;  // By namespace.
+  std::unique_ptr<tiers::HostSlabs> slabs_;
+  std::unique_ptr<SimCopyWorkers> workers_;
+  std::unique_ptr<sim::SimDisk> disk_;
+  std::unique_ptr<sim::SimRing> ring_;
+  std::unique_ptr<engine::EngineCore> core_;
+  std::vector<Pending> pending_;
+  std::vector<Held> held_;
+  std::uint32_t callers_ = 1;
+  std::uint32_t active_ = 0;
+  SimOutcome outcome_;
+  std::uint64_t digest_ = 0;
+};
+
+}  // namespace kvferry::stress
