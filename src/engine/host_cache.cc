@@ -134,7 +134,8 @@ HostCache::Reserved HostCache::ReserveAgain(const Claim& claim, RecordIndex reco
   Announce(claim, lease.entry);
   MissReason refusal = MissReason::kNotAdmitted;
   tiers::HostSlot slot{};
-  if (policy_->Admit(lease.entry) || claim.is_needed) {
+  const bool is_admitted = policy_->Admit(lease.entry);
+  if (is_admitted || claim.is_needed) {
     refusal = MakeRoom(claim, block, slot);
     if (refusal == MissReason::kNone) {
       book_.GiveEntry(record, lease);
@@ -143,9 +144,9 @@ HostCache::Reserved HostCache::ReserveAgain(const Claim& claim, RecordIndex reco
       BeginFilling(record, slot);
       return {record, MissReason::kNone};
     }
-    if (lease.is_fresh) {
-      book_.EndLease(block.key, lease, MissReason::kNone, false);
-    }
+  }
+  if (is_admitted && lease.is_fresh) {
+    book_.EndLease(block.key, lease, MissReason::kNone, false);
   } else {
     book_.GiveEntry(record, lease);  // The policy may remember it, under this number.
   }

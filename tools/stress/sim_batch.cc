@@ -58,7 +58,7 @@ struct Child {
   std::uint64_t first_seed = 0;
   std::uint64_t seeds = 0;
   std::uint32_t operations = 0;
-  FileDescriptor errors;  // What it writes to standard error.
+  FileDescriptor errors = {};  // What it writes to standard error.
 };
 
 void RunInChild(const SimBatchOptions& options, const Child& child, Report& report) {

@@ -102,15 +102,14 @@ SimWorld::SimWorld(const SimOptions& options)
   core.nvme_blocks_max = core.log.segment_count * kPagesPerSegment;
   const bool has_nvme = random_.Chance(0.85);
   if (has_nvme) {
-    disk_ = std::make_unique<sim::SimDisk>(
-        sim::SimDiskOptions{.size_bytes = std::uint64_t{core.log.segment_count} *
-                                          kPagesPerSegment * tiers::kIoAlignment},
-        random_.Fork());
-    ring_ = std::make_unique<sim::SimRing>(
-        *disk_, clock_,
-        sim::SimRingOptions{.in_flight_max = static_cast<std::uint32_t>(random_.Between(2, 16)),
-                            .faults = FaultsOf(options.faults)},
-        random_.Fork());
+    const std::uint64_t pages = std::uint64_t{core.log.segment_count} * kPagesPerSegment;
+    disk_ = std::make_unique<sim::SimDisk>(pages * tiers::kIoAlignment, random_.Next(),
+                                           sim::SimDisk::Unwritten::kGarbage);
+    sim::SimRingOptions ring;
+    ring.seed = random_.Next();
+    ring.in_flight_max = static_cast<std::uint32_t>(random_.Between(2, 16));
+    ring.faults = FaultsOf(options.faults);
+    ring_ = std::make_unique<sim::SimRing>(std::vector<sim::SimDisk*>{disk_.get()}, clock_, ring);
   }
   auto created = engine::EngineCore::Create(core, {.workers = *workers_,
                                                    .slabs = *slabs_,
@@ -355,7 +354,7 @@ bool SimWorld::Step() {
 void SimWorld::MoveClock() {
   Instant next = std::min(workers_->NextEventTime(), core_->next_deadline());
   if (ring_ != nullptr) {
-    next = std::min(next, ring_->NextEventTime());
+    next = std::min(next, ring_->NextEventTime().value_or(Instant::max()));
   }
   for (const Held& held : held_) {
     next = std::min(next, held.until);
@@ -381,7 +380,8 @@ void SimWorld::Drain() {
 // With the faults over, what is put comes back.
 void SimWorld::CheckServiceAfterFaults() {
   if (ring_ != nullptr) {
-    ring_->EndFaults();
+    ring_->SetFaults(sim::SimFaults::None());
+    ring_->ReleaseHeld();
   }
   while (!core_->is_idle()) {
     if (!Step()) {

@@ -49,7 +49,7 @@ struct SimProgress {
 class SimWorld final : private engine::RequestSink {
  public:
   explicit SimWorld(const SimOptions& options);
-  ~SimWorld() override;
+  ~SimWorld();
 
   SimOutcome Run(SimProgress& progress);
 
