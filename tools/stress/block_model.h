@@ -45,8 +45,8 @@ class BlockModel {
  private:
   struct State {
     std::uint32_t version = 0;
-    std::uint32_t puts = 0;    // Unfinished.
-    std::uint32_t erases = 0;  // Unfinished.
+    std::uint32_t puts = 0;      // Unfinished.
+    std::uint32_t erases = 0;    // Unfinished.
     bool is_overlapped = false;  // A put was under way during one of them.
   };
 

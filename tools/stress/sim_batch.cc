@@ -1,6 +1,5 @@
 #include "stress/sim_batch.h"
 
-#include <csignal>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <new>
 #include <vector>
@@ -33,8 +33,8 @@ struct Report {
 class SharedReport {
  public:
   SharedReport()
-      : memory_(::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                       -1, 0)) {
+      : memory_(::mmap(
+            nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
     if (memory_ != MAP_FAILED) {
       report_ = ::new (memory_) Report;
     }

@@ -18,9 +18,9 @@ struct SimBatchOptions {
   std::uint64_t seeds = 1;
   std::uint32_t operations = 2'000;
   FaultLevel faults = FaultLevel::kHostile;
-  std::uint32_t jobs = 1;                  // Processes at a time.
-  std::uint32_t seed_seconds_max = 120;    // A run that takes longer hangs: a violation.
-  std::uint32_t repeated_percent = 1;      // Seeds that are run twice: the same run, byte for byte.
+  std::uint32_t jobs = 1;                // Processes at a time.
+  std::uint32_t seed_seconds_max = 120;  // A run that takes longer hangs: a violation.
+  std::uint32_t repeated_percent = 1;    // Seeds that are run twice: the same run, byte for byte.
 };
 
 struct SimViolation {

@@ -20,9 +20,9 @@ void SimCopyWorkers::Submit(engine::CopyJob& job) {
 std::size_t SimCopyWorkers::Reap(Instant now, std::span<engine::CopyJob*> done) {
   std::size_t count = 0;
   while (count < done.size()) {
-    const auto next = std::min_element(
-        waiting_.begin(), waiting_.end(),
-        [](const Waiting& a, const Waiting& b) { return a.due < b.due; });
+    const auto next =
+        std::min_element(waiting_.begin(), waiting_.end(),
+                         [](const Waiting& a, const Waiting& b) { return a.due < b.due; });
     if (next == waiting_.end() || next->due > now) {
       break;
     }

@@ -25,8 +25,8 @@ constexpr std::uint32_t kPagesPerSegment = 64;
 constexpr std::array<std::uint32_t, kNamespaces> kBlockBytes{4'096, 6'000, 20'480};
 
 constexpr std::array<std::string_view, 10> kPolicies{
-    "leaf-lru", "leaf-lru", "lru-head-first", "arc",        "s3-fifo",
-    "lirs",     "auto",     "w-tinylfu",      "gdsf",       "second-sight:leaf-lru"};
+    "leaf-lru", "leaf-lru", "lru-head-first", "arc",  "s3-fifo",
+    "lirs",     "auto",     "w-tinylfu",      "gdsf", "second-sight:leaf-lru"};
 
 Namespace DescriptionOf(std::uint32_t space) {
   Namespace description;
@@ -85,8 +85,8 @@ SimWorld::SimWorld(const SimOptions& options)
   workers_ = std::make_unique<SimCopyWorkers>(clock_, random_.Fork());
 
   engine::EngineCore::Options core;
-  core.residents_max =
-      static_cast<std::uint32_t>(random_.Chance(0.5) ? random_.Between(1, 8) : random_.Between(9, 48));
+  core.residents_max = static_cast<std::uint32_t>(random_.Chance(0.5) ? random_.Between(1, 8)
+                                                                      : random_.Between(9, 48));
   core.history_max = static_cast<std::uint32_t>(random_.Between(0, 64));
   core.requests_max = static_cast<std::uint32_t>(random_.Between(1, 24));
   core.blocks_per_request_max = kBlocksPerRequestMax;
@@ -273,9 +273,9 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
   const auto length = static_cast<std::uint32_t>(random_.Between(1, kBlocksPerRequestMax));
   const bool is_scattered = random_.Chance(0.1);
   for (std::uint32_t i = 0; i < length; ++i) {
-    pending.keys.push_back(base + (is_scattered
-                                       ? static_cast<std::uint32_t>(random_.Below(kKeysPerNamespace))
-                                       : root + i));
+    pending.keys.push_back(
+        base +
+        (is_scattered ? static_cast<std::uint32_t>(random_.Below(kKeysPerNamespace)) : root + i));
   }
   engine::Call call;
   call.kind = pending.kind;
@@ -284,9 +284,9 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
   call.block_bytes = kBlockBytes[pending.space];
   call.session = random_.Below(8);
   call.has_own_deadline = random_.Chance(0.5);
-  pending.deadline = clock_.Now() + (random_.Chance(0.3)
-                                         ? std::chrono::microseconds(random_.Below(3'000))
-                                         : std::chrono::milliseconds(random_.Between(5, 400)));
+  pending.deadline =
+      clock_.Now() + (random_.Chance(0.3) ? std::chrono::microseconds(random_.Below(3'000))
+                                          : std::chrono::milliseconds(random_.Between(5, 400)));
   call.deadline = pending.deadline;
   if (random_.Chance(0.05)) {
     call.tiers = TierSet::Of(TierKind::kHost);
@@ -336,8 +336,7 @@ void SimWorld::LookUp() {
   for (std::uint32_t i = 0; i < 8; ++i) {
     keys.push_back(model_.BlockKeyOf(space * kKeysPerNamespace + first + i));
   }
-  const PrefixMatch match =
-      core_->Match(NamespaceHandle{static_cast<std::uint16_t>(space)}, keys);
+  const PrefixMatch match = core_->Match(NamespaceHandle{static_cast<std::uint16_t>(space)}, keys);
   if ((match.blocks() == keys.size()) != (match.next_missing == MissReason::kNone)) {
     Fail("a match contradicts itself");
   }

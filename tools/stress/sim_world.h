@@ -31,8 +31,8 @@ struct SimOptions {
 struct SimOutcome {
   std::uint64_t operations = 0;
   std::uint64_t steps = 0;
-  std::uint64_t hits = 0;         // Blocks that came back and were compared.
-  std::uint64_t digest = 0;       // Of everything that callers saw; equal for equal options.
+  std::uint64_t hits = 0;    // Blocks that came back and were compared.
+  std::uint64_t digest = 0;  // Of everything that callers saw; equal for equal options.
   sim::FaultCounts faults;
 };
 
