@@ -11,6 +11,13 @@ find_package(nlohmann_json 3.11 CONFIG REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(LibArchive REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd>=1.5)
+find_package(tomlplusplus 3.3 CONFIG REQUIRED)
+# Header-only and without exceptions, whatever the distribution's package links by default.
+add_library(kvferry_toml INTERFACE)
+get_target_property(kvferry_toml_include tomlplusplus::tomlplusplus INTERFACE_INCLUDE_DIRECTORIES)
+target_include_directories(kvferry_toml SYSTEM INTERFACE ${kvferry_toml_include})
+target_compile_definitions(kvferry_toml INTERFACE
+  TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0 TOML_MAX_NESTED_VALUES=8)
 if(KVFERRY_TOOLS)
   find_package(CLI11 2.1 CONFIG REQUIRED)
   find_package(benchmark 1.7 CONFIG REQUIRED)

@@ -1,0 +1,276 @@
+// Engine options from TOML; toml++'s only home.
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <concepts>
+#include <cstddef>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kvferry/options.h"
+
+#include "base/bytes.h"
+#include "engine/option_table.h"
+
+#include <toml++/toml.h>
+
+namespace kvferry {
+namespace {
+
+using engine::OptionFacts;
+using engine::OptionUnit;
+
+// No honest file is larger. Long lines and deep values could nest deeper than a stack: each dot of
+// a key is a table in a table.
+constexpr std::size_t kFileBytesMax = kMiB;
+constexpr std::size_t kLineBytesMax = 1024;
+
+Status Invalid(std::string message) {
+  return Status::Error(StatusCode::kInvalidArgument, std::move(message));
+}
+
+std::string At(std::string_view origin, std::size_t line) {
+  return std::string(origin).append(":").append(std::to_string(line));
+}
+
+Status CheckSize(std::string_view toml, std::string_view origin) {
+  if (toml.size() > kFileBytesMax) {
+    return Invalid(std::string(origin) + ": it has more than " + FormatBytes(kFileBytesMax) +
+                   ", which no options have; is it another file?");
+  }
+  std::size_t line = 1;
+  while (!toml.empty()) {
+    const std::size_t size = std::min(toml.find('\n'), toml.size());
+    if (size > kLineBytesMax) {
+      return Invalid(At(origin, line) + ": the line has " + std::to_string(size) +
+                     " bytes; write at most " + std::to_string(kLineBytesMax));
+    }
+    toml.remove_prefix(std::min(size + 1, toml.size()));
+    ++line;
+  }
+  return Status::Ok();
+}
+
+// Insertions, deletions and replacements between two texts.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) {
+    row[j] = j;
+  }
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row[b.size()];
+}
+
+bool IsOption(std::string_view key) {
+  bool is_option = false;
+  const EngineOptions options;
+  engine::VisitOptions(options, [&](const OptionFacts& facts, const auto&) {
+    is_option = is_option || facts.name == key;
+  });
+  return is_option;
+}
+
+// The option whose name, or whose name without its table, is the least work to get from `key`.
+std::string_view NearestOption(std::string_view key) {
+  std::string_view nearest;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  const EngineOptions options;
+  engine::VisitOptions(options, [&](const OptionFacts& facts, const auto&) {
+    const std::string_view last = facts.name.substr(facts.name.rfind('.') + 1);
+    const std::size_t work = std::min(EditDistance(key, facts.name), EditDistance(key, last) + 1);
+    if (work < least) {
+      least = work;
+      nearest = facts.name;
+    }
+  });
+  return nearest;
+}
+
+// A key as it may be shown: nobody's terminal is steered by a file.
+std::string Shown(std::string_view key) {
+  std::string shown(key.substr(0, 64));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return shown;
+}
+
+Status NotAnOption(const std::string& name, const std::string& place) {
+  return Invalid(std::string(place)
+                     .append(": '")
+                     .append(Shown(name))
+                     .append("' is no option; did you mean '")
+                     .append(NearestOption(name))
+                     .append("'?"));
+}
+
+Status NotATable(const std::string& name, const std::string& place) {
+  return Invalid(std::string(place)
+                     .append(": '")
+                     .append(name)
+                     .append("' holds options: write [")
+                     .append(name)
+                     .append("], and them below it"));
+}
+
+// kInvalidArgument for the first key that is no option. Tables nest at most as deep as CheckSize
+// and toml++ let them.
+Status RefuseUnknown(const toml::table& table, const std::string& path, std::string_view origin) {
+  for (const auto& [key, node] : table) {
+    std::string name = path;
+    name.append(path.empty() ? "" : ".").append(key.str());
+    if (IsOption(name)) {
+      continue;
+    }
+    const toml::table* inner = node.as_table();
+    const bool is_section = name == "host" || name == "history";
+    const std::string place = At(origin, key.source().begin.line);
+    if (inner == nullptr) {
+      return is_section ? NotATable(name, place) : NotAnOption(name, place);
+    }
+    if (inner->empty() && !is_section) {
+      return NotAnOption(name, place);
+    }
+    KVFERRY_RETURN_IF_ERROR(RefuseUnknown(*inner, name, origin));
+  }
+  return Status::Ok();
+}
+
+const toml::node* Find(const toml::table& root, std::string_view name) {
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) {
+    return root.get(name);
+  }
+  const toml::node* section = root.get(name.substr(0, dot));
+  const toml::table* table = section == nullptr ? nullptr : section->as_table();
+  return table == nullptr ? nullptr : table->get(name.substr(dot + 1));
+}
+
+std::optional<std::uint64_t> ParseWhole(std::string_view text) {
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(value) : std::nullopt;
+}
+
+// Sets the fields that a file names, and keeps the first error.
+class FileReader {
+ public:
+  FileReader(const toml::table& root, std::string_view origin) : root_(root), origin_(origin) {}
+
+  template <class Field>
+  void operator()(const OptionFacts& facts, Field& field) {
+    const toml::node* node = Find(root_, facts.name);
+    if (node != nullptr && first_.ok()) {
+      first_ = Read(facts, *node, field).WithContext(At(origin_, node->source().begin.line));
+    }
+  }
+
+  const Status& first() const { return first_; }
+
+ private:
+  template <std::integral Number>
+  static Status Set(const OptionFacts& facts, Number& field, auto value) {
+    KVFERRY_RETURN_IF_ERROR(engine::CheckRange(facts, value));
+    field = Narrow<Number>(value);
+    return Status::Ok();
+  }
+
+  static Status WrongType(const OptionFacts& facts, std::string_view wanted) {
+    return Invalid(std::string(facts.name) + " must be " + std::string(wanted));
+  }
+
+  template <std::integral Number>
+  static Status Read(const OptionFacts& facts, const toml::node& node, Number& field) {
+    if (const auto* integer = node.as_integer()) {
+      return Set(facts, field, integer->get());
+    }
+    const auto* text = node.as_string();
+    if (facts.unit == OptionUnit::kBytes) {
+      if (text == nullptr) {
+        return WrongType(facts, "a size, such as 4096 or \"64GiB\"");
+      }
+      const auto bytes = ParseBytes(Shown(text->get()));
+      return bytes.has_value() ? Set(facts, field, *bytes) : bytes.status().WithContext(facts.name);
+    }
+    const auto whole =
+        facts.unit == OptionUnit::kSeed && text != nullptr ? ParseWhole(text->get()) : std::nullopt;
+    return whole ? Set(facts, field, *whole) : WrongType(facts, "a whole number");
+  }
+
+  static Status Read(const OptionFacts& facts, const toml::node& node, bool& field) {
+    const auto* boolean = node.as_boolean();
+    if (boolean == nullptr) {
+      return WrongType(facts, "true or false");
+    }
+    field = boolean->get();
+    return Status::Ok();
+  }
+
+  static Status Read(const OptionFacts& facts, const toml::node& node, HugePages& field) {
+    const auto* text = node.as_string();
+    if (text == nullptr || !engine::ReadHugePages(text->get(), field)) {
+      return WrongType(facts, engine::HugePagesNames());
+    }
+    return Status::Ok();
+  }
+
+  static Status Read(const OptionFacts& facts, const toml::node& node, std::string& field) {
+    const auto* text = node.as_string();
+    if (text == nullptr) {
+      return WrongType(facts, "text, in quotes");
+    }
+    field = Shown(text->get());
+    return Status::Ok();
+  }
+
+  const toml::table& root_;
+  std::string_view origin_;
+  Status first_;
+};
+
+}  // namespace
+
+Result<EngineOptions> ParseEngineOptions(std::string_view toml, std::string_view origin) {
+  KVFERRY_RETURN_IF_ERROR(CheckSize(toml, origin));
+  const toml::parse_result parsed = toml::parse(toml, origin);
+  if (parsed.failed()) {
+    return Invalid(At(origin, parsed.error().source().begin.line) +
+                   ": it is not TOML: " + Shown(parsed.error().description()));
+  }
+  const toml::table& root = parsed.table();
+  KVFERRY_RETURN_IF_ERROR(RefuseUnknown(root, "", origin));
+  EngineOptions options;
+  FileReader reader(root, origin);
+  engine::VisitOptions(options, reader);
+  KVFERRY_RETURN_IF_ERROR(reader.first());
+  KVFERRY_RETURN_IF_ERROR(options.Validate().WithContext(origin));
+  return options;
+}
+
+Result<EngineOptions> ReadEngineOptions(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  if (file) {
+    text.resize(kFileBytesMax + 1);
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+  }
+  if (file.bad() || (!file && !file.eof())) {
+    const int error = errno;
+    return Status::Error(StatusCode::kIoError, "cannot read options from " + path, error);
+  }
+  return ParseEngineOptions(text, path);
+}
+
+}  // namespace kvferry
