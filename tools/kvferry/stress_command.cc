@@ -45,14 +45,29 @@ std::string ReplayCommand(const StressArguments& arguments, const stress::SimVio
          std::to_string(violation.operations) + " --faults " + arguments.level;
 }
 
+template <class Visit>
+void ForEachCount(const stress::SimCounts& counts, Visit&& visit) {
+  visit("operations", counts.operations);
+  visit("steps", counts.steps);
+  visit("blocks compared", counts.blocks_compared);
+  visit("hits nvme", counts.hits_nvme);
+  visit("offloads", counts.offloads);
+  visit("evictions", counts.evictions);
+  visit("coalesced reads", counts.coalesced_reads);
+  visit("failed checks", counts.failed_checks);
+  visit("cancelled", counts.cancelled);
+  visit("deadlines missed", counts.deadlines_missed);
+}
+
 std::string ToJson(const StressArguments& arguments, const stress::SimBatchOutcome& outcome) {
   nlohmann::ordered_json json;
   json["stress"] = "sim";
   json["seed"] = arguments.seed;
   json["seeds"] = outcome.seeds;
-  json["operations"] = outcome.operations;
-  json["steps"] = outcome.steps;
-  json["blocks_compared"] = outcome.hits;
+  ForEachCount(outcome.counts, [&json](std::string name, std::uint64_t value) {
+    std::replace(name.begin(), name.end(), ' ', '_');
+    json[name] = value;
+  });
   json["violations"] = outcome.violations;
   json["faults"] = nlohmann::ordered_json::object();
   for (const sim::SimFault fault : sim::AllSimFaults()) {
@@ -77,9 +92,7 @@ std::string ToText(const StressArguments& arguments, const stress::SimBatchOutco
     text.append(name).append(std::to_string(value)).append(1, '\n');
   };
   line("seeds", outcome.seeds);
-  line("operations", outcome.operations);
-  line("steps", outcome.steps);
-  line("blocks compared", outcome.hits);
+  ForEachCount(outcome.counts, line);
   text += "faults injected\n";
   for (const sim::SimFault fault : sim::AllSimFaults()) {
     if (CanHappen(fault)) {
@@ -126,7 +139,7 @@ int RunSim(const StressArguments& arguments) {
   }
   const std::string missing = NeverInjected(*outcome);
   if (arguments.level != "none" && !missing.empty() &&
-      outcome->operations >= kOperationsForEveryFault) {
+      outcome->counts.operations >= kOperationsForEveryFault) {
     std::fprintf(stderr, "kvferry: never injected: %s; run more seeds\n", missing.c_str());
     return kExitFailure;
   }

@@ -74,9 +74,7 @@ void RunInChild(const SimBatchOptions& options, const Child& child, Report& repo
         std::abort();
       }
     }
-    report.sums.operations += outcome.operations;
-    report.sums.steps += outcome.steps;
-    report.sums.hits += outcome.hits;
+    report.sums.counts += outcome.counts;
     report.sums.faults += outcome.faults;
     ++report.seeds_done;
   }
@@ -130,23 +128,34 @@ std::string AwaitEnd(Child& child) {
   return text.empty() ? "the process died without a word\n" : text;
 }
 
-// Tries to show the violation with fewer operations. Fewer are another run at times, so this
-// halves what works and is content with that.
-Status Shrink(const SimBatchOptions& options, SimViolation& violation) {
+// Whether the seed shows a violation within so many operations; what it says then.
+Result<std::string> Try(const SimBatchOptions& options,
+                        std::uint64_t seed,
+                        std::uint32_t operations) {
+  const SharedReport report;
+  if (report.get() == nullptr) {
+    return Status::Error(StatusCode::kResourceExhausted, "no memory to share with a run");
+  }
+  Child child{.first_seed = seed, .seeds = 1, .operations = operations};
+  KVFERRY_RETURN_IF_ERROR(Fork(options, child, *report.get()));
+  return AwaitEnd(child);
+}
+
+// Tries to show the violation with fewer operations: first those that had begun when it showed,
+// then half of them and so on, since what a run does at its end may show it earlier.
+Status Shrink(const SimBatchOptions& options, std::uint32_t reached, SimViolation& violation) {
   std::uint32_t low = 0;
+  std::uint32_t tried = std::max(1U, reached);
   while (violation.operations - low > 1) {
-    const std::uint32_t middle = low + (violation.operations - low) / 2;
-    SharedReport report;
-    Child child{.first_seed = violation.seed, .seeds = 1, .operations = middle};
-    KVFERRY_CHECK(report.get() != nullptr);
-    KVFERRY_RETURN_IF_ERROR(Fork(options, child, *report.get()));
-    std::string text = AwaitEnd(child);
+    tried = std::clamp(tried, low + 1, violation.operations - 1);
+    KVFERRY_ASSIGN_OR_RETURN(std::string text, Try(options, violation.seed, tried));
     if (text.empty()) {
-      low = middle;
+      low = tried;
     } else {
-      violation.operations = middle;
+      violation.operations = tried;
       violation.text = std::move(text);
     }
+    tried = low + (violation.operations - low) / 2;
   }
   return Status::Ok();
 }
@@ -190,9 +199,7 @@ class Batch {
   Status Collect(Child& child, Report& report) {
     const std::string text = AwaitEnd(child);
     const std::uint64_t done = report.seeds_done;
-    outcome_.operations += report.sums.operations;
-    outcome_.steps += report.sums.steps;
-    outcome_.hits += report.sums.hits;
+    outcome_.counts += report.sums.counts;
     outcome_.faults += report.sums.faults;
     outcome_.seeds += done;
     if (text.empty()) {
@@ -202,10 +209,9 @@ class Batch {
     ++outcome_.seeds;
     ++outcome_.violations;
     if (!outcome_.first) {
-      const auto reached = static_cast<std::uint32_t>(report.progress.operations);
-      outcome_.first = SimViolation{child.first_seed + done, std::max(1U, reached), text};
-      outcome_.first->operations = options_.operations;
-      KVFERRY_RETURN_IF_ERROR(Shrink(options_, *outcome_.first));
+      outcome_.first = SimViolation{child.first_seed + done, options_.operations, text};
+      KVFERRY_RETURN_IF_ERROR(Shrink(
+          options_, static_cast<std::uint32_t>(report.progress.operations), *outcome_.first));
     }
     // The seeds behind the bad one, in a process of their own.
     Child rest{.first_seed = child.first_seed + done + 1,

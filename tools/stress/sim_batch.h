@@ -31,9 +31,7 @@ struct SimViolation {
 
 struct SimBatchOutcome {
   std::uint64_t seeds = 0;
-  std::uint64_t operations = 0;
-  std::uint64_t steps = 0;
-  std::uint64_t hits = 0;
+  SimCounts counts;
   sim::FaultCounts faults;
   std::uint64_t violations = 0;
   std::optional<SimViolation> first;  // Of them.

@@ -58,6 +58,20 @@ sim::SimFaults FaultsOf(FaultLevel level) {
 
 }  // namespace
 
+SimCounts& SimCounts::operator+=(const SimCounts& other) {
+  operations += other.operations;
+  steps += other.steps;
+  blocks_compared += other.blocks_compared;
+  hits_nvme += other.hits_nvme;
+  offloads += other.offloads;
+  evictions += other.evictions;
+  coalesced_reads += other.coalesced_reads;
+  failed_checks += other.failed_checks;
+  cancelled += other.cancelled;
+  deadlines_missed += other.deadlines_missed;
+  return *this;
+}
+
 SimWorld::SimWorld(const SimOptions& options)
     : options_(options),
       random_(options.seed),
@@ -130,7 +144,7 @@ SimWorld::~SimWorld() {
 void SimWorld::Fail(const std::string& what) const {
   std::fprintf(stderr, "violation: seed %llu, operation %llu: %s\n",
                static_cast<unsigned long long>(options_.seed),
-               static_cast<unsigned long long>(outcome_.operations), what.c_str());
+               static_cast<unsigned long long>(outcome_.counts.operations), what.c_str());
   std::fflush(stderr);
   std::abort();
 }
@@ -153,7 +167,7 @@ void SimWorld::CheckBlocks(const Pending& pending, std::uint32_t ready) {
       Fail("wrong bytes for key " + std::to_string(key) + ", block " + std::to_string(i) +
            " of its request");
     }
-    ++outcome_.hits;
+    ++outcome_.counts.blocks_compared;
   }
 }
 
@@ -344,7 +358,7 @@ void SimWorld::LookUp() {
 }
 
 bool SimWorld::Step() {
-  ++outcome_.steps;
+  ++outcome_.counts.steps;
   const bool has_done = core_->Step(clock_.Now());
   core_->CheckInvariants();
   return has_done;
@@ -397,10 +411,10 @@ void SimWorld::CheckServiceAfterFaults() {
 }
 
 SimOutcome SimWorld::Run(SimProgress& progress) {
-  while (outcome_.operations < options_.operations) {
+  while (outcome_.counts.operations < options_.operations) {
     if (random_.Chance(0.4)) {
-      ++outcome_.operations;
-      progress.operations = outcome_.operations;
+      ++outcome_.counts.operations;
+      progress.operations = outcome_.counts.operations;
       Submit();
     }
     ReleaseHeld(false);
@@ -415,6 +429,14 @@ SimOutcome SimWorld::Run(SimProgress& progress) {
   if (ring_ != nullptr) {
     outcome_.faults = ring_->fault_counts();
   }
+  const EngineStats stats = core_->Stats();
+  outcome_.counts.hits_nvme = stats.hits_nvme;
+  outcome_.counts.offloads = stats.offload_host_to_nvme.blocks;
+  outcome_.counts.evictions = stats.host.evictions;
+  outcome_.counts.coalesced_reads = stats.coalesced_reads;
+  outcome_.counts.failed_checks = stats.failed_checks;
+  outcome_.counts.cancelled = stats.cancelled;
+  outcome_.counts.deadlines_missed = stats.deadlines_missed;
   outcome_.digest = digest_;
   return outcome_;
 }

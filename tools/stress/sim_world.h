@@ -28,10 +28,24 @@ struct SimOptions {
   FaultLevel faults = FaultLevel::kHostile;
 };
 
-struct SimOutcome {
+// What happened in one run or several, so that a run in which nothing did is found out.
+struct SimCounts {
   std::uint64_t operations = 0;
   std::uint64_t steps = 0;
-  std::uint64_t hits = 0;    // Blocks that came back and were compared.
+  std::uint64_t blocks_compared = 0;  // That came back.
+  std::uint64_t hits_nvme = 0;
+  std::uint64_t offloads = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t coalesced_reads = 0;
+  std::uint64_t failed_checks = 0;
+  std::uint64_t cancelled = 0;
+  std::uint64_t deadlines_missed = 0;
+
+  SimCounts& operator+=(const SimCounts& other);
+};
+
+struct SimOutcome {
+  SimCounts counts;
   std::uint64_t digest = 0;  // Of everything that callers saw; equal for equal options.
   sim::FaultCounts faults;
 };
