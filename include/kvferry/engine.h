@@ -75,12 +75,15 @@ class KVFERRY_EXPORT BlockHandle {
 // kInvalidArgument for what is wrong with it, kResourceExhausted when a table or the queue is full
 // (try again after a completion), kUnavailable once Close() has begun.
 class KVFERRY_EXPORT Engine final {
+  struct Token {};  // Only Open can name it.
+
  public:
   // Takes the memory and starts the mover thread; within a second whatever the size.
   // kInvalidArgument as EngineOptions::Validate(); kResourceExhausted if the memory is not to be
   // had.
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options);
 
+  Engine(Token token, std::unique_ptr<engine::EngineFront> front);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();  // Close(), with a failure logged instead of returned.
@@ -126,7 +129,6 @@ class KVFERRY_EXPORT Engine final {
   Status Close();
 
  private:
-  explicit Engine(std::unique_ptr<engine::EngineFront> front);
   std::unique_ptr<engine::EngineFront> front_;
 };
 

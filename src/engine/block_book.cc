@@ -1,3 +1,4 @@
+// How records, departed blocks and the policy's numbers change hands.
 #include "engine/block_book.h"
 
 #include <array>
@@ -42,37 +43,34 @@ void BlockBook::PutFree(EntryIndex entry) {
   ++free_count_;
 }
 
-BlockBook::Lease BlockBook::LeaseFor(const BlockKey& key) {
-  Lease lease;
-  lease.last_reason = history_.ReasonOf(key);
-  if (lease.last_reason != MissReason::kNeverStored) {
-    lease.entry = history_.Take(key);
-    if (lease.entry != kNoEntry) {
-      owners_[Number(lease.entry)] = kNobody;
-      return lease;
+BlockBook::Loan BlockBook::LendFor(const BlockKey& key) {
+  Loan loan;
+  loan.last_reason = history_.ReasonOf(key);
+  if (loan.last_reason != MissReason::kNeverStored) {
+    loan.entry = history_.Take(key);
+    if (loan.entry != kNoEntry) {
+      owners_[Number(loan.entry)] = kNobody;
+      return loan;
     }
   }
-  lease.entry = TakeFree();
-  lease.is_fresh = lease.entry != kNoEntry;
-  return lease;
+  loan.entry = TakeFree();
+  loan.is_fresh = loan.entry != kNoEntry;
+  return loan;
 }
 
-BlockBook::Lease BlockBook::LeaseFor(RecordIndex record) {
-  Lease lease;
-  lease.entry = index_[record].entry;
-  if (lease.entry == kNoEntry) {
-    lease.entry = TakeFree();
-    lease.is_fresh = lease.entry != kNoEntry;
+BlockBook::Loan BlockBook::LendFor(RecordIndex record) {
+  Loan loan;
+  loan.entry = index_[record].entry;
+  if (loan.entry == kNoEntry) {
+    loan.entry = TakeFree();
+    loan.is_fresh = loan.entry != kNoEntry;
   }
-  return lease;
+  return loan;
 }
 
-void BlockBook::EndLease(const BlockKey& key,
-                         const Lease& lease,
-                         MissReason reason,
-                         bool was_told) {
-  EntryIndex entry = lease.entry;
-  if (entry != kNoEntry && lease.is_fresh && !was_told) {
+void BlockBook::EndLoan(const BlockKey& key, const Loan& loan, MissReason reason, bool was_told) {
+  EntryIndex entry = loan.entry;
+  if (entry != kNoEntry && loan.is_fresh && !was_told) {
     PutFree(entry);
     entry = kNoEntry;
   }
@@ -81,17 +79,17 @@ void BlockBook::EndLease(const BlockKey& key,
   }
 }
 
-RecordIndex BlockBook::AddRecord(const BlockRecord& fresh, const Lease& lease) {
+RecordIndex BlockBook::AddRecord(const BlockRecord& fresh, const Loan& loan) {
   const RecordIndex record = index_.Add(fresh);
   if (record != kNoRecord) {
-    GiveEntry(record, lease);
+    GiveEntry(record, loan);
   }
   return record;
 }
 
-void BlockBook::GiveEntry(RecordIndex record, const Lease& lease) {
-  index_.PrivatePart(record).entry = lease.entry;
-  owners_[Number(lease.entry)] = NumberOf(record);
+void BlockBook::GiveEntry(RecordIndex record, const Loan& loan) {
+  index_.PrivatePart(record).entry = loan.entry;
+  owners_[Number(loan.entry)] = NumberOf(record);
 }
 
 void BlockBook::Remember(const BlockKey& key, MissReason reason, EntryIndex entry) {

@@ -38,22 +38,22 @@ class BlockBook {
   std::size_t entry_bytes() const noexcept { return owners_.size() * sizeof(std::uint32_t); }
 
   // A number for a block that may be stored soon.
-  struct Lease {
+  struct Loan {
     EntryIndex entry = kNoEntry;  // kNoEntry: none is free.
     bool is_fresh = false;        // The policy has not heard of it.
     MissReason last_reason = MissReason::kNeverStored;
   };
   // For a key that has no record: the number by which the policy remembers it, or a free one.
-  Lease LeaseFor(const BlockKey& key);
+  Loan LendFor(const BlockKey& key);
   // For a record that has no host copy.
-  Lease LeaseFor(RecordIndex record);
+  Loan LendFor(RecordIndex record);
   // The block is not stored after all: back to the history with it, for `reason`. `was_told`: the
-  // policy knows the number now, whatever the lease says.
-  void EndLease(const BlockKey& key, const Lease& lease, MissReason reason, bool was_told);
+  // policy knows the number now, whatever the loan says.
+  void EndLoan(const BlockKey& key, const Loan& loan, MissReason reason, bool was_told);
 
-  // A record for `fresh`, whose number becomes the lease's. kNoRecord: the index is full.
-  RecordIndex AddRecord(const BlockRecord& fresh, const Lease& lease);
-  void GiveEntry(RecordIndex record, const Lease& lease);
+  // A record for `fresh`, whose number becomes the loan's. kNoRecord: the index is full.
+  RecordIndex AddRecord(const BlockRecord& fresh, const Loan& loan);
+  void GiveEntry(RecordIndex record, const Loan& loan);
 
   // Cannot be found any more. For `reason` it is remembered as departed, its number with it.
   void Depart(RecordIndex record, MissReason reason);

@@ -1,3 +1,4 @@
+// Buckets of fingerprints; a full one forgets its oldest.
 #include "engine/block_history.h"
 
 #include <algorithm>

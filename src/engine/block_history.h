@@ -33,7 +33,7 @@ class BlockHistory {
   EntryIndex Add(const BlockKey& key, MissReason reason, EntryIndex entry);
   // kNeverStored for what it does not know.
   MissReason ReasonOf(const BlockKey& key) const;
-  // Forgets the block, which is coming back; returns the policy's number, kNoEntry if there is none.
+  // Forgets the block, which is coming back; returns the policy's number, kNoEntry if none.
   EntryIndex Take(const BlockKey& key);
   // The policy has forgotten the number; the reason stays. `place` is what PlaceOf gave.
   void DropEntry(std::uint32_t place);

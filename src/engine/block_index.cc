@@ -1,3 +1,4 @@
+// Lines of ten places, searched by tag; runs of look-ups ask for memory ahead.
 #include "engine/block_index.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A ring of completions under one lock.
 #include "engine/completion_queue.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ Result<std::unique_ptr<BoundedCompletionQueue>> BoundedCompletionQueue::Create(
                          "a completion queue has 1 to " + std::to_string(kEntriesMax) +
                              " entries, not " + std::to_string(entries_max));
   }
-  return std::unique_ptr<BoundedCompletionQueue>(new BoundedCompletionQueue(entries_max));
+  return std::make_unique<BoundedCompletionQueue>(Token(), entries_max);
 }
 
 BoundedCompletionQueue::~BoundedCompletionQueue() {

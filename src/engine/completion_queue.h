@@ -17,11 +17,14 @@ namespace kvferry::engine {
 //
 // Thread-safe.
 class BoundedCompletionQueue final : public CompletionQueue {
+  struct Token {};  // Only Create can name it.
+
  public:
   static constexpr std::uint32_t kEntriesMax = std::uint32_t{1} << 20;
 
   // kInvalidArgument unless entries_max is 1 to kEntriesMax.
   static Result<std::unique_ptr<BoundedCompletionQueue>> Create(std::uint32_t entries_max);
+  BoundedCompletionQueue(Token /*token*/, std::uint32_t entries_max) : ring_(entries_max) {}
   ~BoundedCompletionQueue() override;  // No reservation may be left.
 
   std::size_t Poll(std::span<Completion> completions) override;
@@ -33,8 +36,6 @@ class BoundedCompletionQueue final : public CompletionQueue {
   void Push(const Completion& completion) noexcept;
 
  private:
-  explicit BoundedCompletionQueue(std::uint32_t entries_max) : ring_(entries_max) {}
-
   Mutex mutex_;
   ConditionVariable condition_;
   std::vector<Completion> ring_ KVFERRY_GUARDED_BY(mutex_);

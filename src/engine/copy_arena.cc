@@ -1,3 +1,4 @@
+// Two rings of jobs, and the arena that is told of each.
 #include "engine/copy_arena.h"
 
 #include <exception>
@@ -39,7 +40,7 @@ CopyJob* CopyArena::Queue::Pop() {
   return job;
 }
 
-CopyArena::CopyArena(std::uint32_t jobs_max, MoverBell& bell) : bell_(bell) {
+CopyArena::CopyArena(Token /*token*/, std::uint32_t jobs_max, MoverBell& bell) : bell_(bell) {
   waiting_.jobs.resize(jobs_max);
   done_.jobs.resize(jobs_max);
 }
@@ -49,7 +50,7 @@ Result<std::unique_ptr<CopyArena>> CopyArena::Create(std::uint32_t threads,
                                                      MoverBell& bell) {
   KVFERRY_CHECK(threads > 0);
   try {
-    std::unique_ptr<CopyArena> arena(new CopyArena(jobs_max, bell));
+    auto arena = std::make_unique<CopyArena>(Token(), jobs_max, bell);
     arena->threads_ = std::make_unique<Threads>(threads);
     return arena;
   } catch (const std::exception& error) {

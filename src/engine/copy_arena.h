@@ -20,12 +20,15 @@ namespace kvferry::engine {
 //
 // Submit and Reap are for the mover thread.
 class CopyArena final : public CopyWorkers {
+  struct Token {};  // Only Create can name it.
+
  public:
   // At most `jobs_max` jobs are in flight. `bell` is rung after each, and
   // must outlive the arena. kResourceExhausted if the threads are not to be had.
   static Result<std::unique_ptr<CopyArena>> Create(std::uint32_t threads,
                                                    std::uint32_t jobs_max,
                                                    MoverBell& bell);
+  CopyArena(Token token, std::uint32_t jobs_max, MoverBell& bell);
   // Waits for what is in flight.
   ~CopyArena() override;
 
@@ -45,7 +48,6 @@ class CopyArena final : public CopyWorkers {
     CopyJob* Pop();  // Null: empty.
   };
 
-  CopyArena(std::uint32_t jobs_max, MoverBell& bell);
   void RunOne();
 
   MoverBell& bell_;

@@ -1,3 +1,4 @@
+// Open jobs by kind, handed over when full or at the end of a step.
 #include "engine/copy_desk.h"
 
 #include "base/assert.h"

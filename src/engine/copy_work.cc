@@ -1,3 +1,4 @@
+// The one loop that copies and hashes blocks.
 #include "engine/copy_work.h"
 
 #include "base/checksum.h"

@@ -1,3 +1,4 @@
+// The public interface, passed on to the front.
 #include "kvferry/engine.h"
 
 #include <utility>
@@ -29,14 +30,15 @@ void BlockHandle::Release() noexcept {
   }
 }
 
-Engine::Engine(std::unique_ptr<engine::EngineFront> front) : front_(std::move(front)) {}
+Engine::Engine(Token /*token*/, std::unique_ptr<engine::EngineFront> front)
+    : front_(std::move(front)) {}
 
 Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options) {
   KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<engine::EngineFront> front,
                            engine::EngineFront::Open(options));
-  return std::unique_ptr<Engine>(new Engine(std::move(front)));
+  return std::make_unique<Engine>(Token(), std::move(front));
 }
 
 Result<NamespaceHandle> Engine::AddNamespace(const Namespace& description,

@@ -1,3 +1,4 @@
+// The step, and what others may ask between steps.
 #include "engine/engine_core.h"
 
 #include <algorithm>
@@ -24,24 +25,25 @@ constexpr std::size_t kKeysAtOnce = 64;
 }  // namespace
 
 Result<std::unique_ptr<EngineCore>> EngineCore::Create(const Options& options, const Seams& seams) {
-  std::unique_ptr<EngineCore> core(new EngineCore(options, seams));
+  auto core = std::make_unique<EngineCore>(Token(), options, seams);
   KVFERRY_ASSIGN_OR_RETURN(core->host_,
                            HostCache::Create({.residents_max = options.residents_max,
                                               .remembered_max = RememberedMax(options),
                                               .seed = options.seed,
                                               .policy = options.policy,
                                               .has_lower_tier = seams.ring != nullptr},
-                                             core->book_, seams.slabs, seams.namespaces));
+                                             {core->book_, seams.slabs, seams.namespaces}));
   if (seams.ring != nullptr) {
     OnboardSink& sink = *core;
-    core->nvme_ = std::make_unique<NvmeArrows>(
-        NvmeArrows::Options{options.transfers_max, options.log}, *seams.ring, core->book_,
-        *core->host_, seams.namespaces, core->desk_, sink);
+    core->nvme_ =
+        std::make_unique<NvmeArrows>(NvmeArrows::Options{options.transfers_max, options.log},
+                                     NvmeArrows::Parts{*seams.ring, core->book_, *core->host_,
+                                                       seams.namespaces, core->desk_, sink});
   }
   return core;
 }
 
-EngineCore::EngineCore(const Options& options, const Seams& seams)
+EngineCore::EngineCore(Token /*token*/, const Options& options, const Seams& seams)
     : options_(options),
       namespaces_(seams.namespaces),
       sink_(seams.sink),

@@ -51,6 +51,8 @@ class RequestSink {
 //
 // Thread-confined to the mover thread, except Match() and held().
 class EngineCore final : private CopySink, private OnboardSink {
+  struct Token {};  // Only Create can name it.
+
  public:
   struct Options {
     std::uint32_t residents_max = 0;    // Blocks in host memory.
@@ -77,6 +79,7 @@ class EngineCore final : private CopySink, private OnboardSink {
 
   // kInvalidArgument for a policy that does not exist.
   static Result<std::unique_ptr<EngineCore>> Create(const Options& options, const Seams& seams);
+  EngineCore(Token token, const Options& options, const Seams& seams);
   ~EngineCore();
 
   // Takes up a call under a number that is not in use. It ends through the sink.
@@ -112,8 +115,6 @@ class EngineCore final : private CopySink, private OnboardSink {
     MissReason reason = MissReason::kNone;
   };
   enum class Progress : std::uint8_t { kNext, kStalled };
-
-  EngineCore(const Options& options, const Seams& seams);
 
   // core_requests.cc: requests as a whole.
   void Advance(std::uint32_t request);

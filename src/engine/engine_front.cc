@@ -1,3 +1,4 @@
+// Checks of requests, tickets, and what callers' threads do.
 #include "engine/engine_front.h"
 
 #include <algorithm>
@@ -66,7 +67,7 @@ Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& opti
   KVFERRY_RETURN_IF_ERROR(options.Validate());
   KVFERRY_ASSIGN_OR_RETURN(const std::uint64_t host_bytes, HostBytes(options));
   try {
-    std::unique_ptr<EngineFront> front(new EngineFront(options));
+    auto front = std::make_unique<EngineFront>(Token(), options);
     tiers::HostSlabOptions slab_options;
     slab_options.memory.bytes = host_bytes;
     slab_options.memory.huge_pages = PagesOf(options.host.huge_pages);
@@ -102,7 +103,7 @@ Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& opti
   }
 }
 
-EngineFront::EngineFront(const EngineOptions& options)
+EngineFront::EngineFront(Token /*token*/, const EngineOptions& options)
     : options_(options), namespaces_(options.namespaces_max), slots_(options.requests_max) {
   free_.reserve(options.requests_max);
   for (std::uint32_t slot = options.requests_max; slot > 0; --slot) {

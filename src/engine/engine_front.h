@@ -27,8 +27,11 @@ namespace kvferry::engine {
 //
 // Thread-safe as Engine is.
 class EngineFront final : private RequestSink {
+  struct Token {};  // Only Open can name it.
+
  public:
   static Result<std::unique_ptr<EngineFront>> Open(const EngineOptions& options);
+  EngineFront(Token token, const EngineOptions& options);
   ~EngineFront();
 
   Result<NamespaceHandle> AddNamespace(const Namespace& description,
@@ -65,8 +68,6 @@ class EngineFront final : private RequestSink {
     std::vector<std::uint32_t> cancels;
     std::vector<std::uint32_t> releases;
   };
-
-  explicit EngineFront(const EngineOptions& options);
 
   Result<Call> CallOf(Call::Kind kind,
                       NamespaceHandle in,

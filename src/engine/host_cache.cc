@@ -1,3 +1,4 @@
+// Room for a block: quotas, places, victims; and the books of what is resident.
 #include "engine/host_cache.h"
 
 #include <algorithm>
@@ -26,9 +27,7 @@ struct HostCache::Wish {
 };
 
 Result<std::unique_ptr<HostCache>> HostCache::Create(const Options& options,
-                                                     BlockBook& book,
-                                                     tiers::HostSlabs& slabs,
-                                                     const NamespaceTable& namespaces) {
+                                                     const HostCacheParts& parts) {
   PolicyOptions policy_options;
   policy_options.entries_max = options.residents_max + options.remembered_max + kEntriesSpare;
   policy_options.residents_max = options.residents_max;
@@ -37,24 +36,22 @@ Result<std::unique_ptr<HostCache>> HostCache::Create(const Options& options,
   policy_options.reports_forgotten = true;
   KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<EvictionPolicy> policy,
                            CreateEvictionPolicy(options.policy, policy_options));
-  return std::unique_ptr<HostCache>(
-      new HostCache(options, book, slabs, namespaces, std::move(policy)));
+  return std::make_unique<HostCache>(Token(), options, parts, std::move(policy));
 }
 
-HostCache::HostCache(const Options& options,
-                     BlockBook& book,
-                     tiers::HostSlabs& slabs,
-                     const NamespaceTable& namespaces,
+HostCache::HostCache(Token /*token*/,
+                     const Options& options,
+                     const HostCacheParts& parts,
                      std::unique_ptr<EvictionPolicy> policy)
     : options_(options),
-      book_(book),
-      slabs_(slabs),
-      namespaces_(namespaces),
+      book_(parts.book),
+      slabs_(parts.slabs),
+      namespaces_(parts.namespaces),
       policy_(std::move(policy)),
-      tenant_bytes_(namespaces.tenants_max()),
+      tenant_bytes_(namespaces_.tenants_max()),
       offloads_(options.has_lower_tier ? std::min(kOffloadsMax, options.residents_max) : 0) {
   path_.reserve(2);
-  stats_.bytes_total = slabs.usage().bytes_total;
+  stats_.bytes_total = slabs_.usage().bytes_total;
   stats_.bytes_free = stats_.bytes_total;
 }
 
@@ -92,21 +89,21 @@ void HostCache::Announce(const Claim& claim, EntryIndex entry) {
 }
 
 HostCache::Reserved HostCache::ReserveNew(const Claim& claim, const BlockRecord& fresh) {
-  const BlockBook::Lease lease = book_.LeaseFor(fresh.key);
-  if (lease.entry == kNoEntry) {
-    book_.EndLease(fresh.key, lease, MissReason::kDropped, false);
+  const BlockBook::Loan loan = book_.LendFor(fresh.key);
+  if (loan.entry == kNoEntry) {
+    book_.EndLoan(fresh.key, loan, MissReason::kDropped, false);
     return {kNoRecord, MissReason::kDropped};
   }
-  Announce(claim, lease.entry);
+  Announce(claim, loan.entry);
   MissReason refusal = MissReason::kNotAdmitted;
   bool was_told = true;
   tiers::HostSlot slot{};
   RecordIndex record = kNoRecord;
-  if (policy_->Admit(lease.entry)) {
+  if (policy_->Admit(loan.entry)) {
     was_told = false;
     refusal = MakeRoom(claim, fresh, slot);
     if (refusal == MissReason::kNone) {
-      record = book_.AddRecord(fresh, lease);
+      record = book_.AddRecord(fresh, loan);
       if (record == kNoRecord) {
         slabs_.Free(slot);
         refusal = MissReason::kDropped;
@@ -114,11 +111,11 @@ HostCache::Reserved HostCache::ReserveNew(const Claim& claim, const BlockRecord&
     }
   }
   if (record == kNoRecord) {
-    book_.EndLease(fresh.key, lease, refusal, was_told);
+    book_.EndLoan(fresh.key, loan, refusal, was_told);
     book_.TakeBack(*policy_);
     return {kNoRecord, refusal};
   }
-  policy_->OnInsert(lease.entry, path_.size() == 2 ? path_.front() : kNoEntry);
+  policy_->OnInsert(loan.entry, path_.size() == 2 ? path_.front() : kNoEntry);
   book_.TakeBack(*policy_);
   BeginFilling(record, slot);
   return {record, MissReason::kNone};
@@ -127,28 +124,28 @@ HostCache::Reserved HostCache::ReserveNew(const Claim& claim, const BlockRecord&
 HostCache::Reserved HostCache::ReserveAgain(const Claim& claim, RecordIndex record) {
   const BlockRecord& block = book_.index()[record];
   KVFERRY_CHECK(block.host_state == CopyState::kAbsent && block.is_indexed);
-  BlockBook::Lease lease = book_.LeaseFor(record);
-  if (lease.entry == kNoEntry) {
+  BlockBook::Loan loan = book_.LendFor(record);
+  if (loan.entry == kNoEntry) {
     return {kNoRecord, MissReason::kDropped};
   }
-  Announce(claim, lease.entry);
+  Announce(claim, loan.entry);
   MissReason refusal = MissReason::kNotAdmitted;
   tiers::HostSlot slot{};
-  const bool is_admitted = policy_->Admit(lease.entry);
+  const bool is_admitted = policy_->Admit(loan.entry);
   if (is_admitted || claim.is_needed) {
     refusal = MakeRoom(claim, block, slot);
     if (refusal == MissReason::kNone) {
-      book_.GiveEntry(record, lease);
-      policy_->OnInsert(lease.entry, path_.size() == 2 ? path_.front() : kNoEntry);
+      book_.GiveEntry(record, loan);
+      policy_->OnInsert(loan.entry, path_.size() == 2 ? path_.front() : kNoEntry);
       book_.TakeBack(*policy_);
       BeginFilling(record, slot);
       return {record, MissReason::kNone};
     }
   }
-  if (is_admitted && lease.is_fresh) {
-    book_.EndLease(block.key, lease, MissReason::kNone, false);
+  if (is_admitted && loan.is_fresh) {
+    book_.EndLoan(block.key, loan, MissReason::kNone, false);
   } else {
-    book_.GiveEntry(record, lease);  // The policy may remember it, under this number.
+    book_.GiveEntry(record, loan);  // The policy may remember it, under this number.
   }
   book_.TakeBack(*policy_);
   return {kNoRecord, refusal};

@@ -19,11 +19,20 @@
 
 namespace kvferry::engine {
 
+// What a host cache works with. Everything must outlive it.
+struct HostCacheParts {
+  BlockBook& book;  // With numbers for residents, remembered and spare ones.
+  tiers::HostSlabs& slabs;
+  const NamespaceTable& namespaces;
+};
+
 // Puts together the slabs (where), the policy (who leaves) and the book (who is where). Moves no
 // bytes.
 //
 // For the mover thread.
 class HostCache {
+  struct Token {};  // Only Create can name it.
+
  public:
   struct Options {
     std::uint32_t residents_max = 0;
@@ -35,12 +44,13 @@ class HostCache {
   // Numbers beside residents and remembered ones, for blocks that are about to be stored.
   static constexpr std::uint32_t kEntriesSpare = 16;
 
-  // `book` (with entries for residents, remembered and spare ones), `slabs` and `namespaces` must
-  // outlive it. kInvalidArgument for a policy that does not exist.
+  // kInvalidArgument for a policy that does not exist.
   static Result<std::unique_ptr<HostCache>> Create(const Options& options,
-                                                   BlockBook& book,
-                                                   tiers::HostSlabs& slabs,
-                                                   const NamespaceTable& namespaces);
+                                                   const HostCacheParts& parts);
+  HostCache(Token token,
+            const Options& options,
+            const HostCacheParts& parts,
+            std::unique_ptr<EvictionPolicy> policy);
 
   // Who asks for a place, and for what.
   struct Claim {
@@ -94,12 +104,6 @@ class HostCache {
   void CheckInvariants() const;
 
  private:
-  HostCache(const Options& options,
-            BlockBook& book,
-            tiers::HostSlabs& slabs,
-            const NamespaceTable& namespaces,
-            std::unique_ptr<EvictionPolicy> policy);
-
   struct Wish;  // What a victim has to be like.
 
   std::uint32_t TenantOf(const BlockRecord& record) const;

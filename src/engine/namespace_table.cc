@@ -1,3 +1,4 @@
+// Entries that are filled once and then only read.
 #include "engine/namespace_table.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// What both arrows share: transfers, their order, the bytes of the tier.
 #include "engine/nvme_arrows.h"
 
 #include "base/assert.h"
@@ -5,23 +6,17 @@
 
 namespace kvferry::engine {
 
-NvmeArrows::NvmeArrows(const Options& options,
-                       tiers::IoRing& ring,
-                       BlockBook& book,
-                       HostCache& host,
-                       const NamespaceTable& namespaces,
-                       CopyDesk& desk,
-                       OnboardSink& sink)
-    : book_(book),
-      host_(host),
-      namespaces_(namespaces),
-      desk_(desk),
-      sink_(sink),
-      ring_(ring),
+NvmeArrows::NvmeArrows(const Options& options, const Parts& parts)
+    : book_(parts.book),
+      host_(parts.host),
+      namespaces_(parts.namespaces),
+      desk_(parts.desk),
+      sink_(parts.sink),
+      ring_(parts.ring),
       log_(options.log),
       scheduler_(options.transfers_max),
       transfers_(options.transfers_max),
-      tenant_bytes_(namespaces.tenants_max()) {
+      tenant_bytes_(namespaces_.tenants_max()) {
   free_.reserve(transfers_.size());
   for (std::uint32_t number = options.transfers_max; number > 0; --number) {
     free_.push_back(number - 1);

@@ -45,13 +45,15 @@ class NvmeArrows final : public tiers::IoSink {
   };
 
   // Everything must outlive it; the ring must be gone, or have nothing in flight, first.
-  NvmeArrows(const Options& options,
-             tiers::IoRing& ring,
-             BlockBook& book,
-             HostCache& host,
-             const NamespaceTable& namespaces,
-             CopyDesk& desk,
-             OnboardSink& sink);
+  struct Parts {
+    tiers::IoRing& ring;
+    BlockBook& book;
+    HostCache& host;
+    const NamespaceTable& namespaces;
+    CopyDesk& desk;
+    OnboardSink& sink;
+  };
+  NvmeArrows(const Options& options, const Parts& parts);
 
   // onboard_nvme_to_host -----------------------------------------------------------------------
   bool CanOnboard() const noexcept { return !free_.empty(); }

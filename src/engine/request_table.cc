@@ -1,3 +1,4 @@
+// Fixed tables of requests and operations, and the queue of those to go on with.
 #include "engine/request_table.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Measuring an arrow, and heaps of what waits.
 #include "engine/transfer_scheduler.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The engine through its public interface, with its real threads.
 #include "kvferry/engine.h"
 
 #include <algorithm>
@@ -201,10 +202,8 @@ TEST_F(EngineTest, RefusesWhatIsWrongWithARequest) {
                 StatusCode::kInvalidArgument);
   EXPECT_STATUS(engine_->Put({.in = space_, .keys = keys, .sources = null}, *queue_),
                 StatusCode::kInvalidArgument);
-  EXPECT_STATUS(engine_->Prefetch({.in = {}, .keys = keys}, *queue_),
-                StatusCode::kInvalidArgument);
-  EXPECT_STATUS(engine_->Erase({.in = space_, .keys = {}}, *queue_),
-                StatusCode::kInvalidArgument);
+  EXPECT_STATUS(engine_->Prefetch({.in = {}, .keys = keys}, *queue_), StatusCode::kInvalidArgument);
+  EXPECT_STATUS(engine_->Erase({.in = space_, .keys = {}}, *queue_), StatusCode::kInvalidArgument);
 }
 
 TEST_F(EngineTest, RefusesRequestsOnceItIsClosed) {

@@ -1,3 +1,4 @@
+// Versions of each key, and the bytes that follow from them.
 #include "stress/block_model.h"
 
 #include <algorithm>

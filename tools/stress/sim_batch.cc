@@ -1,3 +1,4 @@
+// Processes that run seeds, and what becomes of one that dies.
 #include "stress/sim_batch.h"
 
 #include <sys/mman.h>

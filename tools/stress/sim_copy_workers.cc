@@ -1,3 +1,4 @@
+// Jobs with a due time, done when they are taken back.
 #include "stress/sim_copy_workers.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Random requests, and the comparison of each end with the model.
 #include "stress/sim_world.h"
 
 #include <algorithm>

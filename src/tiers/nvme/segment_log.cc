@@ -1,3 +1,4 @@
+// One segment after another, round and round.
 #include "tiers/nvme/segment_log.h"
 
 #include "base/assert.h"
