@@ -127,7 +127,7 @@ RecordIndex BlockBook::RecordOf(EntryIndex entry) const {
 }
 
 void BlockBook::TakeBack(EvictionPolicy& policy) {
-  std::array<EntryIndex, 16> freed;
+  std::array<EntryIndex, 16> freed{};
   for (std::size_t count = policy.Forget(freed); count > 0; count = policy.Forget(freed)) {
     for (const EntryIndex entry : std::span(freed).first(count)) {
       const std::uint32_t owner = owners_[Number(entry)];

@@ -25,6 +25,8 @@ class BoundedCompletionQueue final : public CompletionQueue {
   // kInvalidArgument unless entries_max is 1 to kEntriesMax.
   static Result<std::unique_ptr<BoundedCompletionQueue>> Create(std::uint32_t entries_max);
   BoundedCompletionQueue(Token /*token*/, std::uint32_t entries_max) : ring_(entries_max) {}
+  BoundedCompletionQueue(const BoundedCompletionQueue&) = delete;
+  BoundedCompletionQueue& operator=(const BoundedCompletionQueue&) = delete;
   ~BoundedCompletionQueue() override;  // No reservation may be left.
 
   std::size_t Poll(std::span<Completion> completions) override;

@@ -29,6 +29,8 @@ class CopyArena final : public CopyWorkers {
                                                    std::uint32_t jobs_max,
                                                    MoverBell& bell);
   CopyArena(Token token, std::uint32_t jobs_max, MoverBell& bell);
+  CopyArena(const CopyArena&) = delete;
+  CopyArena& operator=(const CopyArena&) = delete;
   // Waits for what is in flight.
   ~CopyArena() override;
 

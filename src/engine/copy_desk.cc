@@ -7,7 +7,6 @@ namespace kvferry::engine {
 
 CopyDesk::CopyDesk(CopyWorkers& workers, std::uint32_t checks_max)
     : workers_(workers), jobs_(JobsMax(checks_max)) {
-  open_.fill(kNoJob);
   free_.reserve(jobs_.size());
   for (std::uint32_t job = static_cast<std::uint32_t>(jobs_.size()); job > 0; --job) {
     free_.push_back(job - 1);

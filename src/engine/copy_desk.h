@@ -16,11 +16,9 @@ namespace kvferry::engine {
 // Is told the end of pieces.
 class CopySink {
  public:
+  virtual ~CopySink() = default;
   // The piece's work is done. May add further pieces.
   virtual void OnPieceDone(CopyJob::Kind kind, const CopyPiece& piece) noexcept = 0;
-
- protected:
-  ~CopySink() = default;
 };
 
 // Jobs for requests and jobs that check what was read are bounded apart, so that a read that has
@@ -61,7 +59,7 @@ class CopyDesk {
   CopyWorkers& workers_;
   std::vector<CopyJob> jobs_;
   std::vector<std::uint32_t> free_;
-  std::array<std::uint32_t, kKinds> open_;
+  std::array<std::uint32_t, kKinds> open_{kNoJob, kNoJob, kNoJob, kNoJob};
   std::uint32_t request_jobs_ = 0;
   std::size_t pieces_in_flight_ = 0;
   std::array<CopyJob*, 16> done_{};

@@ -35,14 +35,12 @@ struct HeldBlock {
 // Is told the end of requests.
 class RequestSink {
  public:
+  virtual ~RequestSink() = default;
   // Once for each request, inside Step(). `completion.ticket` is left to the sink. Handles
   // of a Pin, as many as blocks_ready, hang on `first_handle`; each is to be let go by LetGo.
   virtual void OnRequestDone(std::uint32_t request,
                              const Completion& completion,
                              std::uint32_t first_handle) noexcept = 0;
-
- protected:
-  ~RequestSink() = default;
 };
 
 // Deterministic: the same calls and steps at the same times, over workers and a ring that do the
@@ -80,7 +78,9 @@ class EngineCore final : private CopySink, private OnboardSink {
   // kInvalidArgument for a policy that does not exist.
   static Result<std::unique_ptr<EngineCore>> Create(const Options& options, const Seams& seams);
   EngineCore(Token token, const Options& options, const Seams& seams);
-  ~EngineCore();
+  EngineCore(const EngineCore&) = delete;
+  EngineCore& operator=(const EngineCore&) = delete;
+  ~EngineCore() override;
 
   // Takes up a call under a number that is not in use. It ends through the sink.
   void Start(std::uint32_t request, const Call& call);

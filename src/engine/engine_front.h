@@ -32,7 +32,9 @@ class EngineFront final : private RequestSink {
  public:
   static Result<std::unique_ptr<EngineFront>> Open(const EngineOptions& options);
   EngineFront(Token token, const EngineOptions& options);
-  ~EngineFront();
+  EngineFront(const EngineFront&) = delete;
+  EngineFront& operator=(const EngineFront&) = delete;
+  ~EngineFront() override;
 
   Result<NamespaceHandle> AddNamespace(const Namespace& description,
                                        const NamespaceOptions& options) {

@@ -22,14 +22,12 @@ namespace kvferry::engine {
 // Is told the end of reads.
 class OnboardSink {
  public:
+  virtual ~OnboardSink() = default;
   // The record's host copy is resident (`reason` is kNone), or there is none and why; the record
   // itself may be gone then. `waiter` is what was set last by SetWaiter.
   virtual void OnOnboardEnd(RecordIndex record,
                             std::uint32_t waiter,
                             MissReason reason) noexcept = 0;
-
- protected:
-  ~OnboardSink() = default;
 };
 
 // One file on `ring`, one copy of a block there at most. A copy is published after its write has

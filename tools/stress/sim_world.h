@@ -63,7 +63,9 @@ struct SimProgress {
 class SimWorld final : private engine::RequestSink {
  public:
   explicit SimWorld(const SimOptions& options);
-  ~SimWorld();
+  SimWorld(const SimWorld&) = delete;
+  SimWorld& operator=(const SimWorld&) = delete;
+  ~SimWorld() override;
 
   SimOutcome Run(SimProgress& progress);
 
