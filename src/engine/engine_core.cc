@@ -148,31 +148,39 @@ void EngineCore::OnOnboardEnd(RecordIndex /*record*/,
   WakeWaiters(waiter, reason);
 }
 
+// Of one block as others see it, for callers of the namespace at `epoch`.
+MissReason EngineCore::ReasonFor(const BlockView& view,
+                                 NamespaceHandle in,
+                                 std::uint8_t epoch,
+                                 const BlockKey& key) const {
+  if (!view.is_found) {
+    return book_.history().ReasonOf(key);
+  }
+  if (view.namespace_index != in.index) {
+    return MissReason::kOtherNamespace;
+  }
+  if (view.namespace_epoch != epoch) {
+    return MissReason::kErased;
+  }
+  return view.is_in_host || view.is_in_nvme ? MissReason::kNone : MissReason::kTooLate;
+}
+
 PrefixMatch EngineCore::Match(NamespaceHandle in, std::span<const BlockKey> keys) const {
   PrefixMatch match;
   const std::uint8_t epoch = namespaces_.epoch(in);
   std::array<BlockView, kKeysAtOnce> views;
-  for (std::size_t begin = 0; begin < keys.size(); begin += kKeysAtOnce) {
-    const auto some = keys.subspan(begin, std::min(kKeysAtOnce, keys.size() - begin));
-    book_.index().Look(some, std::span(views).first(some.size()));
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const BlockView& view = views[i];
-      const bool is_same = view.is_found && view.namespace_index == in.index;
-      if (is_same && view.namespace_epoch == epoch && (view.is_in_host || view.is_in_nvme)) {
-        // A copy in host memory behind one in NVMe is of no more use than that one.
-        if (view.is_in_host && match.nvme_blocks == 0) {
-          ++match.host_blocks;
-        } else {
-          ++match.nvme_blocks;
-        }
-        continue;
-      }
-      match.next_missing = view.is_found && !is_same ? MissReason::kOtherNamespace
-                           : is_same && view.namespace_epoch != epoch
-                               ? MissReason::kErased
-                               : book_.history().ReasonOf(some[i]);
-      return match;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (i % kKeysAtOnce == 0) {
+      const auto some = keys.subspan(i, std::min(kKeysAtOnce, keys.size() - i));
+      book_.index().Look(some, std::span(views).first(some.size()));
     }
+    const BlockView& view = views[i % kKeysAtOnce];
+    match.next_missing = ReasonFor(view, in, epoch, keys[i]);
+    if (match.next_missing != MissReason::kNone) {
+      break;
+    }
+    // A copy in host memory behind one in NVMe is of no more use than that one.
+    ++(view.is_in_host && match.nvme_blocks == 0 ? match.host_blocks : match.nvme_blocks);
   }
   return match;
 }

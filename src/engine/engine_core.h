@@ -116,6 +116,11 @@ class EngineCore final : private CopySink, private OnboardSink {
   };
   enum class Progress : std::uint8_t { kNext, kStalled };
 
+  MissReason ReasonFor(const BlockView& view,
+                       NamespaceHandle in,
+                       std::uint8_t epoch,
+                       const BlockKey& key) const;
+
   // core_requests.cc: requests as a whole.
   void Advance(std::uint32_t request);
   void Finish(std::uint32_t request);
