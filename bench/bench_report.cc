@@ -9,6 +9,8 @@
 #include <iomanip>
 #include <thread>
 
+#include "base/bytes.h"
+
 namespace kvferry::bench {
 namespace {
 
@@ -49,19 +51,30 @@ double RatioOf(const BenchResult& result) {
   return result.bound_value > 0 ? result.value / result.bound_value : 0;
 }
 
+std::string LabelOf(const BenchResult& result) {
+  return result.block_bytes == 0 ? result.name
+                                 : result.name + ", " + FormatBytes(result.block_bytes);
+}
+
+double SecondsOf(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 }  // namespace
 
 void PrintTable(std::ostream& out, const std::vector<BenchResult>& results) {
   std::size_t width = 4;
   for (const BenchResult& result : results) {
-    width = std::max(width, result.name.size());
+    width = std::max(width, LabelOf(result).size());
   }
   out << std::left << std::setw(static_cast<int>(width)) << "case" << std::right << std::setw(12)
       << "value"
       << "  unit       " << std::setw(12) << "bound" << std::setw(8) << "ratio" << std::setw(14)
       << "checksum" << '\n';
   for (const BenchResult& result : results) {
-    out << std::left << std::setw(static_cast<int>(width)) << result.name << std::right
+    out << std::left << std::setw(static_cast<int>(width)) << LabelOf(result) << std::right
         << std::fixed << std::setprecision(1) << std::setw(12) << result.value << "  " << std::left
         << std::setw(11) << result.unit << std::right << std::setw(12) << result.bound_value
         << std::setprecision(3) << std::setw(8) << RatioOf(result) << std::setw(14)
@@ -82,6 +95,9 @@ void PrintJson(std::ostream& out, std::string_view bench, const std::vector<Benc
   for (const BenchResult& result : results) {
     out << separator << "\n{\"case\": ";
     PrintText(out, result.name);
+    if (result.block_bytes > 0) {
+      out << ", \"block_bytes\": " << result.block_bytes;
+    }
     out << std::setprecision(6) << ", \"value\": " << result.value << ", \"unit\": ";
     PrintText(out, result.unit);
     out << ", \"bound\": ";
@@ -102,9 +118,11 @@ std::string DescribeMachine() {
 }
 
 double ThreadSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  return SecondsOf(CLOCK_THREAD_CPUTIME_ID);
+}
+
+double ProcessSeconds() {
+  return SecondsOf(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 double Median(std::vector<double> values) {

@@ -12,6 +12,7 @@ namespace kvferry::bench {
 // One measured case and what it is measured against in the same run.
 struct BenchResult {
   std::string name;
+  std::uint64_t block_bytes = 0;  // 0: the case has no size.
   double value = 0;
   std::string unit;
   std::string bound;  // Empty: nothing to compare with.
@@ -22,8 +23,8 @@ struct BenchResult {
 // Columns: case, value, bound, ratio, checksum.
 void PrintTable(std::ostream& out, const std::vector<BenchResult>& results);
 
-// {"bench", "machine": {"cpu", "cores", "kernel"}, "results": [{"case", "value", "unit", "bound",
-// "bound_value", "ratio", "checksum"}]}
+// {"bench", "machine": {"cpu", "cores", "kernel"}, "results": [{"case", "block_bytes" where it has
+// them, "value", "unit", "bound", "bound_value", "ratio", "checksum"}]}
 void PrintJson(std::ostream& out, std::string_view bench, const std::vector<BenchResult>& results);
 
 // "AMD EPYC, 2 cores, Linux 6.1.0".
@@ -31,6 +32,8 @@ std::string DescribeMachine();
 
 // The calling thread's processor time, which a busy machine stretches less than wall time.
 double ThreadSeconds();
+// The same of all threads together.
+double ProcessSeconds();
 
 double Median(std::vector<double> values);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "replay_options.h"
 
@@ -26,10 +27,23 @@ struct StressArguments {
   bool is_quiet = false;
 };
 
+// Of `bench host`, as written on the command line.
+struct BenchArguments {
+  std::vector<std::string> cases;
+  std::vector<std::string> blocks{"64KiB", "256KiB", "1MiB", "4MiB"};
+  double seconds = 8;
+  std::string host_bytes = "2GiB";
+  std::uint32_t index_blocks = 1'048'576;
+  std::uint32_t copy_threads = 1;
+  bool prints_json = false;
+  bool is_quiet = false;
+};
+
 // Each adds its subcommand to `app`; when the user chose it, the parse runs it and puts the exit
 // code into `exit_code`. All arguments must outlive the parse.
 void AddReplayCommand(CLI::App& app, ReplayArguments& arguments, int& exit_code);
 void AddStressCommand(CLI::App& app, StressArguments& arguments, int& exit_code);
 void AddTraceCommand(CLI::App& app, ConvertArguments& arguments, int& exit_code);
+void AddBenchCommand(CLI::App& app, BenchArguments& arguments, int& exit_code);
 
 }  // namespace kvferry::tool
