@@ -4,7 +4,8 @@ include(CMakePackageConfigHelpers)
 
 set(kvferry_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/kvferry)
 
-install(TARGETS kvferry_base kvferry_policy kvferry_interface EXPORT kvferry
+install(TARGETS kvferry_base kvferry_policy kvferry_tiers kvferry_engine kvferry_interface
+  EXPORT kvferry
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT kvferry NAMESPACE kvferry:: FILE kvferryTargets.cmake
   DESTINATION ${kvferry_config_folder})
