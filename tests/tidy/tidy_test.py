@@ -52,6 +52,15 @@ std::shared_ptr<int> allowed_here;
 #include "base/packer.h"
 
 #include <gtest/gtest.h>
+
+TEST(PackerTest, Packs) {
+  // [pack]
+  Packer packer;
+  if (packer.IsGood()) {
+    packer.Pack();
+  }
+  // [/pack]
+}
 """,
     "docs/glossary.md": """# Words
 
@@ -62,6 +71,14 @@ std::shared_ptr<int> allowed_here;
     "README.md": """# Clean
 
 Run `tools/dev/go.sh` or `cmake --preset dev`; see [words](docs/glossary.md#words).
+
+<!-- tests/base/packer_test.cc: pack -->
+```cpp
+Packer packer;
+if (packer.IsGood()) {
+  packer.Pack();
+}
+```
 """,
     "CMakePresets.json": '{"version": 6, "configurePresets": [{"name": "dev"}]}\n',
     "tools/dev/go.sh": "#!/bin/sh\n# Goes, and says where it went.\n",
@@ -182,6 +199,17 @@ SINS = {
             "docs/dead.md:1: dead link: gone.md",
             "docs/dead.md:1: dead link: no heading for #nowhere",
             "docs/dead.md:1: no such file: src/base/gone.h",
+        ],
+    ),
+    "docs/shown.md": (
+        "```cpp\nint a;\n```\n"
+        "<!-- tests/base/packer_test.cc: pack -->\n```cpp\nPacker packet;\n```\n"
+        "<!-- tests/base/packer_test.cc: unpack -->\n```cpp\nPacker packer;\n```\n"
+        "```\nno C++\n```\n",
+        [
+            "docs/shown.md:1: C++ without the source that it is cut from",
+            "docs/shown.md:4: differs from part [pack] of tests/base/packer_test.cc",
+            "docs/shown.md:8: no part [unpack] in tests/base/packer_test.cc",
         ],
     ),
     "CONTRIBUTING.md": (

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 
 TOP_FOLDERS = ("include", "src", "tools", "tests", "bench", "cmake", "docs", "changes", ".ci")
 TOP_FILES = ("CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.md", ".clang-tidy")
@@ -306,6 +307,32 @@ def check_documents(tree):
                     yield path, number, f"no such file: {target}"
 
 
+def snippet(tree, path, name):
+    """The lines between // [name] and // [/name] of a source, less their common indentation."""
+    text = tree.texts.get(path, "")
+    mark = re.escape(name)
+    match = re.search(rf"(?ms)^ *// \[{mark}\]\n(.*?)^ *// \[/{mark}\]$", text)
+    return textwrap.dedent(match[1]) if match else None
+
+
+def check_snippets(tree):
+    """C++ in documents is cut from a source that is compiled: "<!-- PATH: NAME -->" above it."""
+    for path, text in tree.texts.items():
+        if not path.endswith(".md"):
+            continue
+        for match in re.finditer(r"(?ms)^(?:<!-- (\S+): (\S+) -->\n)?```cpp\n(.*?)^```", text):
+            number = text.count("\n", 0, match.start()) + 1
+            source, name, shown = match.groups()
+            if source is None:
+                yield path, number, "C++ without the source that it is cut from"
+                continue
+            cut = snippet(tree, source, name)
+            if cut is None:
+                yield path, number, f"no part [{name}] in {source}"
+            elif cut != shown:
+                yield path, number, f"differs from part [{name}] of {source}"
+
+
 def check_commands(tree):
     """README's commands: scripts that exist and can be run, presets that exist."""
     presets = set()
@@ -368,6 +395,7 @@ CHECKS = (
     check_comments,
     check_words,
     check_documents,
+    check_snippets,
     check_commands,
     check_lint_names,
 )
