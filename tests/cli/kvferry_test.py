@@ -69,7 +69,7 @@ class CommandTest(unittest.TestCase):
 
 
 class HelpTest(CommandTest):
-    COMMANDS = ((), ("replay",), ("trace",), ("trace", "convert"))
+    COMMANDS = ((), ("replay",), ("stress",), ("trace",), ("trace", "convert"))
 
     def test_every_command_explains_itself(self):
         for command in self.COMMANDS:
@@ -80,7 +80,7 @@ class HelpTest(CommandTest):
 
     def test_names_its_commands_and_exit_codes(self):
         words = kvferry("--help").stdout.decode()
-        for word in ("replay", "trace", "2 usage"):
+        for word in ("replay", "stress", "trace", "2 usage"):
             self.assertIn(word, words)
 
     def test_options_and_guide_agree(self):
@@ -222,6 +222,16 @@ class UsageTest(CommandTest):
     def test_convert_needs_a_trace(self):
         self.assert_usage(("trace", "convert"), "trace")
         self.assert_usage(("trace",))
+
+    def test_stress_says_what_it_needs(self):
+        self.assert_usage(("stress",), "--sim")
+        self.assert_usage(("stress", "--sim", "--faults", "evil"), "--faults", "evil", "hostile")
+        for option in ("--seeds", "--ops", "--jobs"):
+            for value in ("0", "-1", "1.5", "99999999999999999999999", ""):
+                self.assert_usage(("stress", "--sim", option, value), option, "whole number")
+        self.assert_usage(("stress", "--sim", "--seed", "-1"), "--seed", "whole number")
+        self.assert_usage(("stress", "--sim", "--seed", "18446744073709551615"), "--seed",
+                          "last seed")
 
 
 class InputAsOutputTest(CommandTest):
@@ -602,6 +612,60 @@ class ConvertTest(CommandTest):
         self.assertEqual((process.returncode, message), (-number, b""))
         self.assertEqual(now, before)
         return True
+
+
+class StressTest(CommandTest):
+    """The simulation of the engine; tests/stress runs it in earnest."""
+
+    COUNTS = ("seed", "seeds", "operations", "steps", "blocks_compared", "hits_nvme", "offloads",
+              "evictions", "coalesced_reads", "failed_checks", "cancelled", "deadlines_missed",
+              "violations")
+
+    def stress(self, *arguments):
+        """What a run that finds nothing prints, and not a word on stderr."""
+        done = kvferry("stress", "--sim", *arguments)
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, ""), arguments)
+        return done.stdout.decode()
+
+    def test_json_counts_what_was_done(self):
+        report = json.loads(self.stress("--seeds", "20", "--ops", "300", "--seed", "7", "--json"))
+        self.assertEqual(list(report), ["stress", *self.COUNTS, "faults", "failing_seed"])
+        self.assertEqual(report["stress"], "sim")
+        self.assertEqual([report[name] for name in ("seed", "seeds", "operations", "violations")],
+                         [7, 20, 20 * 300, 0])
+        self.assertIsNone(report["failing_seed"])
+        for name in self.COUNTS:
+            self.assertIsInstance(report[name], int, name)
+        self.assertGreater(report["blocks_compared"], 0)
+        self.assertGreater(report["hits_nvme"], 0)
+        self.assertGreater(sum(report["faults"].values()), 0)
+        self.assertIn("torn write", report["faults"])
+
+    def test_a_seed_tells_everything(self):
+        # The number of processes included: a run does not depend on its neighbours.
+        volume = ("--seeds", "10", "--ops", "200", "--json", "--seed")
+        first = self.stress(*volume, "7", "--jobs", "1")
+        self.assertEqual(self.stress(*volume, "7", "--jobs", "1"), first)
+        self.assertEqual(self.stress(*volume, "7", "--jobs", "3"), first)
+        other = json.loads(self.stress(*volume, "8"))
+        self.assertNotEqual(other["steps"], json.loads(first)["steps"])
+
+    def test_without_faults_none_happens(self):
+        report = json.loads(self.stress("--seeds", "10", "--ops", "200", "--faults", "none",
+                                        "--json"))
+        self.assertEqual(set(report["faults"].values()), {0})
+        self.assertEqual(report["failed_checks"], 0)
+        self.assertGreater(report["hits_nvme"], 0)
+
+    def test_text_has_the_same_numbers(self):
+        volume = ("--seeds", "10", "--ops", "200", "--seed", "7")
+        report = json.loads(self.stress(*volume, "--json"))
+        text = self.stress(*volume)
+        rows = dict(re.findall(r"(?m)^(\w[\w ]*?) +(\d+)$", text))
+        for name in self.COUNTS[1:]:
+            self.assertEqual(int(rows[name.replace("_", " ")]), report[name], name)
+        faults = dict(re.findall(r"(?m)^  (\w[\w -]*?) +(\d+)$", text))
+        self.assertEqual({name: int(count) for name, count in faults.items()}, report["faults"])
 
 
 if __name__ == "__main__":
