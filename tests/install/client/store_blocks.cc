@@ -60,6 +60,24 @@ kvferry::Status ReadInPlace(kvferry::Engine& engine,
 }
 // [/pin]
 
+kvferry::Status StoreAlone(const kvferry::EngineOptions& options,
+                           std::span<const kvferry::BlockKey> keys,
+                           std::span<const std::byte* const> sources) {
+  const kvferry::Instant deadline = kvferry::Clock::now() + std::chrono::minutes(1);
+  const kvferry::Namespace description = Description();
+  const kvferry::NamespaceOptions blocks{.block_bytes = kBlockBytes};
+  // [five]
+  KVFERRY_ASSIGN_OR_RETURN(auto engine, kvferry::Engine::Open(options));
+  KVFERRY_ASSIGN_OR_RETURN(auto queue, engine->CreateCompletionQueue(64));
+  KVFERRY_ASSIGN_OR_RETURN(auto space, engine->AddNamespace(description, blocks));
+  KVFERRY_ASSIGN_OR_RETURN(auto ticket, engine->Put({space, keys, sources}, *queue));
+  KVFERRY_RETURN_IF_ERROR(queue->Wait(deadline));  // For a completion; Get is the same in reverse.
+  // [/five]
+  std::array<kvferry::Completion, 1> ended;
+  queue->Poll(ended);
+  return ended[0].ticket == ticket ? ended[0].status : Wrong("another request's completion");
+}
+
 kvferry::Status Run() {
   // [open]
   kvferry::EngineOptions options;
@@ -112,6 +130,7 @@ kvferry::Status Run() {
   }
 
   KVFERRY_RETURN_IF_ERROR(ReadInPlace(*engine, *queue, space, keys));
+  KVFERRY_RETURN_IF_ERROR(StoreAlone(options, keys, sources));
   // [close]
   queue.reset();  // Before the engine, and after its last request.
   return engine->Close();
