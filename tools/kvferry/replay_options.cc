@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "number_checks.h"
 #include "replay/text_format.h"
 
 #include <CLI/CLI.hpp>
@@ -18,42 +19,6 @@ constexpr std::uint64_t kRequestsMax = std::uint64_t{1} << 62;
 constexpr std::uint64_t kJobsMax = 1024;
 constexpr double kTokensPerSecondMax = 1e12;
 constexpr double kTokenBytesMax = 1e12;
-
-// Whether all of `text` is one number.
-template <class Number>
-bool ReadNumber(const std::string& text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, number);
-  return parsed.ec == std::errc() && parsed.ptr == end;
-}
-
-// Digits only, from `min` to `max`: a sign, a fraction or more than 64 bits would otherwise be read
-// as some other number.
-CLI::Validator WholeNumber(std::uint64_t min, std::uint64_t max) {
-  return CLI::Validator(
-      [min, max](const std::string& text) {
-        std::uint64_t number = 0;
-        return ReadNumber(text, number) && number >= min && number <= max
-                   ? std::string()
-                   : "'" + text + "' is no whole number from " + replay::FormatCount(min) + " to " +
-                         replay::FormatCount(max);
-      },
-      "");
-}
-
-// A finite number above 0, at most `max`.
-CLI::Validator AmountAbove0(double max) {
-  return CLI::Validator(
-      [max](const std::string& text) {
-        double number = 0;
-        // What is no number compares false.
-        return ReadNumber(text, number) && number > 0 && number <= max
-                   ? std::string()
-                   : "'" + text + "' is no number above 0 and up to " +
-                         replay::FormatCount(static_cast<std::uint64_t>(max));
-      },
-      "");
-}
 
 }  // namespace
 
