@@ -111,7 +111,8 @@ EngineFront::EngineFront(Token /*token*/, const EngineOptions& options)
   }
   for (Inbox* inbox : {&inbox_, &taken_}) {
     inbox->calls.reserve(options.requests_max);
-    inbox->cancels.reserve(options.requests_max);
+    // One for a request that ends before the inbox is looked at, one for the next in its slot.
+    inbox->cancels.reserve(std::size_t{2} * options.requests_max);
     inbox->releases.reserve(options.handles_max);
   }
 }

@@ -77,6 +77,9 @@ class EngineFront final : private RequestSink {
                       const RequestOptions& options) const;
   Result<Ticket> Submit(const Call& call, CompletionQueue& queue);
   bool IsCurrent(Ticket ticket) const KVFERRY_REQUIRES(mutex_);
+  static bool IsCancelWanted(const Slot& slot) {
+    return slot.state == State::kActive && slot.is_cancel_wanted;
+  }
   void ReleaseHandles(std::uint32_t first_handle) KVFERRY_REQUIRES(mutex_);
 
   void RunMover();
