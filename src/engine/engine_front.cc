@@ -106,6 +106,7 @@ Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& opti
 EngineFront::EngineFront(Token /*token*/, const EngineOptions& options)
     : options_(options), namespaces_(options.namespaces_max), slots_(options.requests_max) {
   free_.reserve(options.requests_max);
+  ended_.reserve(options.requests_max);
   for (std::uint32_t slot = options.requests_max; slot > 0; --slot) {
     free_.push_back(slot - 1);
   }
@@ -319,17 +320,7 @@ void EngineFront::ReleaseHandle(std::uint32_t handle) noexcept {
 void EngineFront::OnRequestDone(std::uint32_t request,
                                 const Completion& completion,
                                 std::uint32_t first_handle) noexcept {
-  const MutexLock lock(mutex_);
-  Slot& slot = slots_[request];
-  Completion told = completion;
-  told.ticket = {request, slot.generation};
-  slot.first_handle = first_handle;
-  slot.handles = first_handle == kNone ? 0 : completion.blocks_ready;
-  slot.state = first_handle == kNone ? State::kFree : State::kHeld;
-  if (slot.state == State::kFree) {
-    free_.push_back(request);
-  }
-  slot.queue->Push(told);
+  ended_.push_back({request, completion, first_handle});  // Has room for every request there is.
 }
 
 EngineStats EngineFront::Stats() const {

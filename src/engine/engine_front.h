@@ -71,6 +71,12 @@ class EngineFront final : private RequestSink {
     std::vector<std::uint32_t> releases;
   };
 
+  struct Ended {
+    std::uint32_t request = 0;
+    Completion completion;
+    std::uint32_t first_handle = kNone;
+  };
+
   Result<Call> CallOf(Call::Kind kind,
                       NamespaceHandle in,
                       std::span<const BlockKey> keys,
@@ -85,6 +91,8 @@ class EngineFront final : private RequestSink {
   void RunMover();
   // Hands the core what callers have asked for; whether that was anything.
   bool TakeInbox();
+  // Hands callers the completions of the last step, with the numbers that count them.
+  void Deliver();
   // Ends what Close does not wait for; whether the mover may stop.
   bool IsDone(Instant now);
 
@@ -109,7 +117,8 @@ class EngineFront final : private RequestSink {
   bool is_closing_ KVFERRY_GUARDED_BY(mutex_) = false;
   Instant close_deadline_ KVFERRY_GUARDED_BY(mutex_);
 
-  Inbox taken_;  // The mover's; changes places with the inbox.
+  Inbox taken_;               // The mover's; changes places with the inbox.
+  std::vector<Ended> ended_;  // The mover's; of the step at hand.
   enum class Closing : std::uint8_t { kNo, kDemandOnly, kNothing };
   Closing closing_ = Closing::kNo;  // The mover's.
   Mutex close_mutex_;               // One Close at a time; comes before mutex_.

@@ -14,9 +14,7 @@ void EngineFront::RunMover() {
     const bool has_taken = TakeInbox();
     const bool has_done = core_->Step(Clock::now());
     if (has_taken || has_done) {
-      const EngineStats stats = core_->Stats();
-      const MutexLock lock(mutex_);
-      stats_ = stats;
+      Deliver();
       continue;
     }
     Instant wake = core_->next_deadline();
@@ -28,6 +26,25 @@ void EngineFront::RunMover() {
     }
     bell_.WaitUntil(wake);
   }
+}
+
+void EngineFront::Deliver() {
+  const EngineStats stats = core_->Stats();
+  const MutexLock lock(mutex_);
+  stats_ = stats;
+  for (const Ended& ended : ended_) {
+    Slot& slot = slots_[ended.request];
+    Completion told = ended.completion;
+    told.ticket = {ended.request, slot.generation};
+    slot.first_handle = ended.first_handle;
+    slot.handles = ended.first_handle == kNone ? 0 : told.blocks_ready;
+    slot.state = ended.first_handle == kNone ? State::kFree : State::kHeld;
+    if (slot.state == State::kFree) {
+      free_.push_back(ended.request);
+    }
+    slot.queue->Push(told);
+  }
+  ended_.clear();
 }
 
 bool EngineFront::TakeInbox() {
