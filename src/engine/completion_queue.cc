@@ -2,6 +2,7 @@
 #include "engine/completion_queue.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -16,7 +17,13 @@ Result<std::unique_ptr<BoundedCompletionQueue>> BoundedCompletionQueue::Create(
                          "a completion queue has 1 to " + std::to_string(kEntriesMax) +
                              " entries, not " + std::to_string(entries_max));
   }
-  return std::make_unique<BoundedCompletionQueue>(Token(), entries_max);
+  try {
+    return std::make_unique<BoundedCompletionQueue>(Token(), entries_max);
+  } catch (const std::bad_alloc&) {
+    return Status::Error(StatusCode::kResourceExhausted, "no memory for a completion queue of " +
+                                                             std::to_string(entries_max) +
+                                                             " entries; create it with fewer");
+  }
 }
 
 BoundedCompletionQueue::~BoundedCompletionQueue() {
@@ -39,6 +46,7 @@ void BoundedCompletionQueue::Push(const Completion& completion) noexcept {
   --reserved_;
   ring_[(first_ + waiting_) % ring_.size()] = completion;
   ++waiting_;
+  // With the lock: the poller may destroy the queue as soon as it has polled this one.
   condition_.NotifyAll();
 }
 

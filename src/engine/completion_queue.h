@@ -22,7 +22,7 @@ class BoundedCompletionQueue final : public CompletionQueue {
  public:
   static constexpr std::uint32_t kEntriesMax = std::uint32_t{1} << 20;
 
-  // kInvalidArgument unless entries_max is 1 to kEntriesMax.
+  // kInvalidArgument unless entries_max is 1 to kEntriesMax; kResourceExhausted without the memory.
   static Result<std::unique_ptr<BoundedCompletionQueue>> Create(std::uint32_t entries_max);
   BoundedCompletionQueue(Token /*token*/, std::uint32_t entries_max) : ring_(entries_max) {}
   BoundedCompletionQueue(const BoundedCompletionQueue&) = delete;

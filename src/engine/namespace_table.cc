@@ -38,6 +38,12 @@ Result<NamespaceHandle> NamespaceTable::Add(const Namespace& description,
                              "; a block has " + std::to_string(kBlockBytesMin) + " to " +
                              std::to_string(kBlockBytesMax) + " bytes");
   }
+  if (options.tenant == 0 &&
+      (options.host_quota_bytes != kNoQuota || options.nvme_quota_bytes != kNoQuota)) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "tenant 0 has no quota; give the namespace another tenant number, or "
+                         "leave host_quota_bytes and nvme_quota_bytes as they are");
+  }
   const MutexLock lock(mutex_);
   const std::uint32_t count = count_.load(std::memory_order_relaxed);
   std::uint32_t index = 0;
@@ -62,7 +68,8 @@ Result<NamespaceHandle> NamespaceTable::Add(const Namespace& description,
       return Status::Error(StatusCode::kInvalidArgument,
                            "the namespace was added for tenant " +
                                std::to_string(tenants_[entry.tenant].number) + ", not " +
-                               std::to_string(options.tenant));
+                               std::to_string(options.tenant) +
+                               "; give it the first one's number, or another Namespace::tenant");
     }
   } else {
     entry.id = id;
@@ -93,9 +100,10 @@ Status NamespaceTable::BeginErase(NamespaceHandle in) {
                          "blocks of the namespace's last erasure are still being removed; try "
                          "again shortly");
   }
+  ++entry.epoch;  // From here on no older block is a hit.
+  // After the epoch: who begins to sweep knows by it what is old.
   entry.is_sweeping = true;
   ++sweeps_;
-  ++entry.epoch;  // From here on no older block is a hit.
   return Status::Ok();
 }
 
