@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint32_t kEntryMask = BlockHistory::kEntriesMax;  // All bits set: no number.
 constexpr unsigned kReasonShift = 28;
+static_assert(kMissReasonCount <= 16, "a reason has four bits");
 
 std::uint32_t Pack(MissReason reason, EntryIndex entry) {
   KVFERRY_CHECK(reason != MissReason::kNone);

@@ -16,7 +16,8 @@
 namespace kvferry::engine {
 
 // A departed block takes 10.7 bytes here: the key's fingerprint in 48 bits beside the bucket that
-// it chooses, a reason and an entry number. Where a bucket is full its oldest one is forgotten.
+// it chooses, a reason and an entry number. Where a bucket is full its oldest one is forgotten, or
+// one near the oldest where some were taken in between.
 // Another key of the same fingerprint is taken for the block (odds of about 1 in 10^13 a look-up):
 // what follows is a wrong reason in a statistic, or a wrong guess of the policy, never wrong bytes.
 //
@@ -26,6 +27,7 @@ class BlockHistory {
   // Numbers of the policy must lie below 2^28 - 1.
   static constexpr std::uint32_t kEntriesMax = (std::uint32_t{1} << 28) - 1;
 
+  // Rounded down to a multiple of 12, but at least 12.
   explicit BlockHistory(std::uint32_t blocks_max);
 
   // Remembers the block, or changes what is remembered of it. Returns the policy's number of the

@@ -15,7 +15,8 @@ constexpr std::uint32_t kNoFree = 0xffffffff;
 // Below this many records one shard does: a lock is not contended for long.
 constexpr std::uint32_t kRecordsOfOneShard = 65'536;
 constexpr std::uint64_t kShards = 64;
-// Places for each hundred records. At 7/8 full a look-up reads 1.1 lines on average.
+// Places for each hundred records. With all records in use a look-up reads 1.25 lines on average,
+// and of a million digests none is 100 lines from its home.
 constexpr std::uint64_t kPlacesPercent = 114;
 // How far ahead a run of look-ups asks for memory: lines first, then the records they name.
 constexpr std::size_t kLinesAhead = 16;
@@ -82,8 +83,7 @@ RecordIndex BlockIndex::FindIn(const Shard& shard,
     if (line.overflow == 0) {
       break;
     }
-    line_index =
-        line_index + 1 < shard.first_line + shard.line_count ? line_index + 1 : shard.first_line;
+    line_index = LineAfter(shard, line_index);
   }
   return kNoRecord;
 }
@@ -98,11 +98,22 @@ void BlockIndex::Prefetch(const BlockKey& key) const noexcept {
   __builtin_prefetch(&lines_[HomeOf(ShardOf(hash), hash)]);
 }
 
+bool BlockIndex::HasPlaceFor(const Shard& shard, std::uint64_t hash) const noexcept {
+  std::uint32_t line_index = HomeOf(shard, hash);
+  for (std::uint32_t step = 0; step < std::min(kLinesPassedMax, shard.line_count); ++step) {
+    if (lines_[line_index].used != kFullLine) {
+      return true;
+    }
+    line_index = LineAfter(shard, line_index);
+  }
+  return false;
+}
+
 RecordIndex BlockIndex::Add(const BlockRecord& fresh) {
   KVFERRY_DCHECK(Find(fresh.key) == kNoRecord);
   const std::uint64_t hash = HashOf(fresh.key);
   Shard& shard = ShardOf(hash);
-  if (first_free_ == kNoFree || shard.keys == shard.line_count * kLinePlaces) {
+  if (first_free_ == kNoFree || !HasPlaceFor(shard, hash)) {
     return kNoRecord;
   }
   const RecordIndex record{first_free_};
@@ -115,18 +126,15 @@ RecordIndex BlockIndex::Add(const BlockRecord& fresh) {
   is_used_[NumberOf(record)] = true;
   ++records_used_;
   std::uint32_t line_index = HomeOf(shard, hash);
-  constexpr unsigned kFull = (1U << kLinePlaces) - 1;
-  while (lines_[line_index].used == kFull) {
+  while (lines_[line_index].used == kFullLine) {
     ++lines_[line_index].overflow;
-    line_index =
-        line_index + 1 < shard.first_line + shard.line_count ? line_index + 1 : shard.first_line;
+    line_index = LineAfter(shard, line_index);
   }
   Line& line = lines_[line_index];
   const auto place = static_cast<std::uint32_t>(std::countr_one(unsigned{line.used}));
   line.used = static_cast<std::uint16_t>(line.used | 1U << place);
   line.tags[place] = TagOf(hash);
   line.records[place] = NumberOf(record);
-  ++shard.keys;
   return record;
 }
 
@@ -137,7 +145,6 @@ void BlockIndex::Unindex(RecordIndex record) {
   Shard& shard = ShardOf(hash);
   const MutexLock lock(shard.mutex);
   gone.is_indexed = false;
-  --shard.keys;
   std::uint32_t line_index = HomeOf(shard, hash);
   for (std::uint32_t step = 0; step < shard.line_count; ++step) {
     Line& line = lines_[line_index];
@@ -150,8 +157,7 @@ void BlockIndex::Unindex(RecordIndex record) {
     }
     KVFERRY_CHECK(line.overflow > 0);
     --line.overflow;
-    line_index =
-        line_index + 1 < shard.first_line + shard.line_count ? line_index + 1 : shard.first_line;
+    line_index = LineAfter(shard, line_index);
   }
   KVFERRY_CHECK(false);  // An indexed record is in its shard's lines.
 }

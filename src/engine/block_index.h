@@ -29,7 +29,9 @@ struct BlockView {
 
 // Records and the hash table over them. All memory is taken at creation: 72 bytes a record and 7.3
 // for its place in the table, which is made of cache lines of ten places each, in shards with a
-// lock each. A line that is full sends its keys to the next one and counts them.
+// lock each. A line that is full sends its keys to the next one and counts them, so keys of one
+// home cost each other time; past kLinesPassedMax full lines a key is refused, which only keys that
+// are no digests can bring about.
 //
 // Look() is thread-safe; everything else is for the mover thread, which reads without a lock what
 // only it writes.
@@ -46,7 +48,7 @@ class BlockIndex {
   // Begins to bring the key's place into the cache; for runs of look-ups.
   void Prefetch(const BlockKey& key) const noexcept;
   // A record that can be found by `fresh.key`, which must not be there yet; a copy of `fresh`.
-  // kNoRecord if all are taken, or the key's shard is full.
+  // kNoRecord if all are taken, or the lines near the key's home are full.
   RecordIndex Add(const BlockRecord& fresh);
   // The record cannot be found any more, and stays until Release.
   void Unindex(RecordIndex record);
@@ -56,7 +58,8 @@ class BlockIndex {
   const BlockRecord& operator[](RecordIndex record) const { return records_[NumberOf(record)]; }
   BlockUse& use(RecordIndex record) { return uses_[NumberOf(record)]; }
   const BlockUse& use(RecordIndex record) const { return uses_[NumberOf(record)]; }
-  // What Look() does not read may be changed freely; states by Change.
+  // For what Look() does not read: entry, checksum, host_slot and size_bytes. The rest is changed
+  // by Update; flags too, which share their byte with the states.
   BlockRecord& PrivatePart(RecordIndex record) { return records_[NumberOf(record)]; }
   // Calls `change` with the record under its shard's lock.
   template <class Change>
@@ -82,6 +85,10 @@ class BlockIndex {
 
  private:
   static constexpr std::uint32_t kLinePlaces = 10;
+  // Bounds a look-up, and Line::overflow: what passes a line has its home and its place this near.
+  static constexpr std::uint32_t kLinesPassedMax = 256;
+  static_assert(kLinesPassedMax * kLinePlaces <= 0xffff);
+  static constexpr std::uint16_t kFullLine = (1U << kLinePlaces) - 1;
 
   struct alignas(64) Line {
     std::array<std::uint16_t, kLinePlaces> tags{};
@@ -95,12 +102,16 @@ class BlockIndex {
     mutable Mutex mutex;
     std::uint32_t first_line = 0;
     std::uint32_t line_count = 0;
-    std::uint32_t keys = 0;
   };
 
   Shard& ShardOf(std::uint64_t hash) { return shards_[hash & shard_mask_]; }
   const Shard& ShardOf(std::uint64_t hash) const { return shards_[hash & shard_mask_]; }
   static std::uint32_t HomeOf(const Shard& shard, std::uint64_t hash) noexcept;
+  static std::uint32_t LineAfter(const Shard& shard, std::uint32_t line_index) noexcept {
+    return line_index + 1 < shard.first_line + shard.line_count ? line_index + 1 : shard.first_line;
+  }
+  // Whether a line near the key's home has a place.
+  bool HasPlaceFor(const Shard& shard, std::uint64_t hash) const noexcept;
   static std::uint16_t TagOf(std::uint64_t hash) noexcept;
   RecordIndex FindIn(const Shard& shard, const BlockKey& key, std::uint64_t hash) const noexcept;
   void PrefetchRecord(std::uint64_t hash) const noexcept;
