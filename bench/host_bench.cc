@@ -28,7 +28,7 @@ std::size_t Cells(const HostBenchOptions& options) {
     return options.Has(name) ? 1 : 0;
   };
   return (one("get") + one("put")) * options.block_bytes.size() + one("match_8192") +
-         one("put_metadata");
+         one("match_8192_swept") + one("put_metadata");
 }
 
 Status RunCopies(const HostBenchOptions& options,
@@ -81,13 +81,16 @@ Status RunIndexCases(const HostBenchOptions& options,
       .caller = caller,
       .slots = options.blocks,
       .seconds = options.seconds / static_cast<double>(std::max<std::size_t>(1, Cells(options)))};
-  if (options.Has("match_8192") || options.Has("put_metadata")) {
+  if (options.Has("match_8192") || options.Has("match_8192_swept") || options.Has("put_metadata")) {
     KVFERRY_RETURN_IF_ERROR(FillPool(shared));
   }
-  if (options.Has("match_8192")) {
-    on_step("match_8192");
-    KVFERRY_ASSIGN_OR_RETURN(BenchResult result, MeasureMatch(shared));
-    results.push_back(std::move(result));
+  for (const bool is_swept : {false, true}) {
+    const std::string_view name = is_swept ? "match_8192_swept" : "match_8192";
+    if (options.Has(name)) {
+      on_step(name);
+      KVFERRY_ASSIGN_OR_RETURN(BenchResult result, MeasureMatch(shared, is_swept));
+      results.push_back(std::move(result));
+    }
   }
   if (options.Has("put_metadata")) {
     on_step("put_metadata");
@@ -148,8 +151,9 @@ Result<std::vector<BenchResult>> RunHostBench(const HostBenchOptions& options,
   if (options.Has("get") || options.Has("put")) {
     KVFERRY_RETURN_IF_ERROR(RunCopies(options, on_step, results));
   }
-  if (options.Has("match_8192") || options.Has("put_metadata") ||
-      options.Has("index_bytes_per_block")) {
+  const bool looks_at_index = std::any_of(kHostBenchCases.begin() + 2, kHostBenchCases.end(),
+                                          [&](std::string_view name) { return options.Has(name); });
+  if (looks_at_index) {
     KVFERRY_RETURN_IF_ERROR(RunIndexCases(options, on_step, results));
   }
   return results;

@@ -16,8 +16,8 @@
 namespace kvferry::bench {
 
 // In the order in which they are measured; docs/performance.md says how.
-inline constexpr std::array<std::string_view, 5> kHostBenchCases{
-    "get", "put", "match_8192", "put_metadata", "index_bytes_per_block"};
+inline constexpr std::array<std::string_view, 6> kHostBenchCases{
+    "get", "put", "match_8192", "match_8192_swept", "put_metadata", "index_bytes_per_block"};
 
 struct HostBenchOptions {
   std::vector<std::string> cases;  // Of kHostBenchCases; empty: all.

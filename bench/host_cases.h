@@ -30,8 +30,10 @@ Status FillPool(HostCase& shared);
 Result<BenchResult> MeasureGet(HostCase& shared);
 Result<BenchResult> MeasurePut(HostCase& shared);
 
-// Microseconds for a match of 8,192 keys that no cache holds.
-Result<BenchResult> MeasureMatch(HostCase& shared);
+// Microseconds of processor time for a match of 8,192 keys, which come up again only after all
+// others did; swept: after a walk over the caller's memory, which drives the tables out of caches
+// that are larger than they.
+Result<BenchResult> MeasureMatch(HostCase& shared, bool is_swept);
 // Processor time a block of puts beyond that of copying it, in nanoseconds.
 Result<BenchResult> MeasurePutMetadata(HostCase& shared);
 BenchResult MeasureIndexBytes(const HostCase& shared);

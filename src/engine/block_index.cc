@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/bytes.h"
@@ -40,6 +41,17 @@ std::uint16_t BlockIndex::TagOf(std::uint64_t hash) noexcept {
   return static_cast<std::uint16_t>(hash >> 8);
 }
 
+unsigned BlockIndex::Line::PlacesOf(std::uint16_t tag) const noexcept {
+  const auto bit_of = [&](std::uint32_t place) {
+    return (tags[place].load(std::memory_order_relaxed) == tag ? 1U : 0U) << place;
+  };
+  const auto bits_of = [&]<std::uint32_t... kPlaces>(
+      std::integer_sequence<std::uint32_t, kPlaces...>) {
+    return (bit_of(kPlaces) | ...);
+  };
+  return bits_of(std::make_integer_sequence<std::uint32_t, kLinePlaces>()) & used_places();
+}
+
 BlockIndex::BlockIndex(std::uint32_t records_max)
     : records_max_(records_max),
       records_(std::make_unique<BlockRecord[]>(records_max)),
@@ -74,10 +86,10 @@ RecordIndex BlockIndex::FindIn(const Shard& shard,
   std::uint32_t line_index = HomeOf(shard, hash);
   for (std::uint32_t step = 0; step < shard.line_count; ++step) {
     const Line& line = lines_[line_index];
-    for (unsigned used = line.used; used != 0; used &= used - 1) {
-      const auto place = static_cast<std::uint32_t>(std::countr_zero(used));
-      if (line.tags[place] == tag && records_[line.records[place]].key == key) {
-        return RecordIndex{line.records[place]};
+    for (unsigned same = line.PlacesOf(tag); same != 0; same &= same - 1) {
+      const std::uint32_t record = line.record(static_cast<std::uint32_t>(std::countr_zero(same)));
+      if (records_[record].key == key) {
+        return RecordIndex{record};
       }
     }
     if (line.overflow == 0) {
@@ -101,7 +113,7 @@ void BlockIndex::Prefetch(const BlockKey& key) const noexcept {
 bool BlockIndex::HasPlaceFor(const Shard& shard, std::uint64_t hash) const noexcept {
   std::uint32_t line_index = HomeOf(shard, hash);
   for (std::uint32_t step = 0; step < std::min(kLinesPassedMax, shard.line_count); ++step) {
-    if (lines_[line_index].used != kFullLine) {
+    if (lines_[line_index].used_places() != kFullLine) {
       return true;
     }
     line_index = LineAfter(shard, line_index);
@@ -126,15 +138,16 @@ RecordIndex BlockIndex::Add(const BlockRecord& fresh) {
   is_used_[NumberOf(record)] = true;
   ++records_used_;
   std::uint32_t line_index = HomeOf(shard, hash);
-  while (lines_[line_index].used == kFullLine) {
+  while (lines_[line_index].used_places() == kFullLine) {
     ++lines_[line_index].overflow;
     line_index = LineAfter(shard, line_index);
   }
   Line& line = lines_[line_index];
-  const auto place = static_cast<std::uint32_t>(std::countr_one(unsigned{line.used}));
-  line.used = static_cast<std::uint16_t>(line.used | 1U << place);
-  line.tags[place] = TagOf(hash);
-  line.records[place] = NumberOf(record);
+  const unsigned used = line.used_places();
+  const auto place = static_cast<std::uint32_t>(std::countr_one(used));
+  line.tags[place].store(TagOf(hash), std::memory_order_relaxed);
+  line.records[place].store(NumberOf(record), std::memory_order_relaxed);
+  line.SetUsed(used | 1U << place);
   return record;
 }
 
@@ -148,10 +161,10 @@ void BlockIndex::Unindex(RecordIndex record) {
   std::uint32_t line_index = HomeOf(shard, hash);
   for (std::uint32_t step = 0; step < shard.line_count; ++step) {
     Line& line = lines_[line_index];
-    for (unsigned used = line.used; used != 0; used &= used - 1) {
-      const auto place = static_cast<std::uint32_t>(std::countr_zero(used));
-      if (line.records[place] == NumberOf(record)) {
-        line.used = static_cast<std::uint16_t>(line.used & ~(1U << place));
+    for (unsigned same = line.PlacesOf(TagOf(hash)); same != 0; same &= same - 1) {
+      const auto place = static_cast<std::uint32_t>(std::countr_zero(same));
+      if (line.record(place) == NumberOf(record)) {
+        line.SetUsed(line.used_places() & ~(1U << place));
         return;
       }
     }
@@ -173,16 +186,11 @@ void BlockIndex::Release(RecordIndex record) {
 }
 
 void BlockIndex::PrefetchRecord(std::uint64_t hash) const noexcept {
-  const Shard& shard = ShardOf(hash);
-  const MutexLock lock(shard.mutex);
-  const Line& line = lines_[HomeOf(shard, hash)];
-  const std::uint16_t tag = TagOf(hash);
-  for (unsigned used = line.used; used != 0; used &= used - 1) {
-    const auto place = static_cast<std::uint32_t>(std::countr_zero(used));
-    if (line.tags[place] == tag) {
-      __builtin_prefetch(&records_[line.records[place]]);
-      return;
-    }
+  const Line& line = lines_[HomeOf(ShardOf(hash), hash)];
+  const unsigned same = line.PlacesOf(TagOf(hash));
+  if (same != 0) {
+    const auto place = static_cast<std::uint32_t>(std::countr_zero(same));
+    __builtin_prefetch(&records_[line.record(place)]);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -90,11 +91,23 @@ class BlockIndex {
   static_assert(kLinesPassedMax * kLinePlaces <= 0xffff);
   static constexpr std::uint16_t kFullLine = (1U << kLinePlaces) - 1;
 
+  // Written under the shard's lock. What is atomic is also read without it, by PrefetchRecord.
   struct alignas(64) Line {
-    std::array<std::uint16_t, kLinePlaces> tags{};
+    std::array<std::atomic<std::uint16_t>, kLinePlaces> tags{};
     std::uint16_t overflow = 0;  // Keys of this line, or passing it, that lie in later ones.
-    std::uint16_t used = 0;      // A bit a place.
-    std::array<std::uint32_t, kLinePlaces> records{};
+    std::atomic<std::uint16_t> used{0};  // A bit a place.
+    std::array<std::atomic<std::uint32_t>, kLinePlaces> records{};
+
+    std::uint32_t record(std::uint32_t place) const noexcept {
+      return records[place].load(std::memory_order_relaxed);
+    }
+    unsigned used_places() const noexcept { return used.load(std::memory_order_relaxed); }
+    // Those of the used places that have this tag; without a branch, which would be guessed wrong
+    // every other time.
+    unsigned PlacesOf(std::uint16_t tag) const noexcept;
+    void SetUsed(unsigned places) noexcept {
+      used.store(static_cast<std::uint16_t>(places), std::memory_order_relaxed);
+    }
   };
   static_assert(sizeof(Line) == 64);
 
@@ -114,6 +127,8 @@ class BlockIndex {
   bool HasPlaceFor(const Shard& shard, std::uint64_t hash) const noexcept;
   static std::uint16_t TagOf(std::uint64_t hash) noexcept;
   RecordIndex FindIn(const Shard& shard, const BlockKey& key, std::uint64_t hash) const noexcept;
+  // The same for the record that the key's place names. Takes no lock: where the place has changed
+  // meanwhile, it asks for a record that nobody needs.
   void PrefetchRecord(std::uint64_t hash) const noexcept;
 
   std::uint32_t records_max_;

@@ -3,6 +3,12 @@
 #include "engine/engine_core.h"
 
 namespace kvferry::engine {
+namespace {
+
+// Keys whose places in the index are asked for before their turn.
+constexpr std::uint32_t kKeysAhead = 8;
+
+}  // namespace
 
 EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
   Request& request = requests_[number];
@@ -10,6 +16,9 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
   const BlockKey& key = call.keys[request.next];
   if (request.access.request == 0) {
     request.access.request = ++access_count_;
+  }
+  if (request.next + kKeysAhead < call.keys.size()) {
+    book_.index().Prefetch(call.keys[request.next + kKeysAhead]);
   }
   if (call.epoch != namespaces_.epoch(call.in) || !call.tiers.Has(TierKind::kHost)) {
     Refuse(request,

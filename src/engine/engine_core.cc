@@ -20,7 +20,8 @@ std::uint32_t RememberedMax(const EngineCore::Options& options) {
   return RemembersDeparted(options.policy) ? options.history_max : 0;
 }
 
-constexpr std::size_t kKeysAtOnce = 64;
+// Keys that one look-up is told of: many, because the first of them find no memory asked for.
+constexpr std::size_t kKeysAtOnce = 512;
 
 }  // namespace
 
