@@ -141,7 +141,7 @@ TEST_F(EngineThreadsTest, CloseEndsWhatIsInFlight) {
     RunThreads(1'000, true);
 
     const EngineStats stats = engine_->Stats();
-  EXPECT_EQ(stats.requests_started, Sum(&Sums::ended));
+    EXPECT_EQ(stats.requests_started, Sum(&Sums::ended));
     EXPECT_EQ(stats.requests_ended, stats.requests_started);
     EXPECT_EQ(stats.host.bytes_filling, 0U);
     engine_.reset();

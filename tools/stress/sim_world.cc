@@ -82,7 +82,7 @@ SimWorld::SimWorld(const SimOptions& options)
   for (std::uint32_t space = 0; space < kNamespaces; ++space) {
     NamespaceOptions wanted;
     wanted.block_bytes = kBlockBytes[space];
-    wanted.tenant = space;
+    wanted.tenant = space + 1;
     if (random_.Chance(0.25)) {
       wanted.host_quota_bytes = random_.Between(1, 8) * kBlockBytes[space];
       wanted.nvme_quota_bytes = random_.Between(1, 16) * 8'192;
