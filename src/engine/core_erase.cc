@@ -5,12 +5,6 @@
 #include "engine/engine_core.h"
 
 namespace kvferry::engine {
-namespace {
-
-// Records that one step looks at for a namespace that was erased.
-constexpr std::uint32_t kSweptMax = 512;
-
-}  // namespace
 
 EngineCore::Progress EngineCore::BeginErase(std::uint32_t number) {
   Request& request = requests_[number];
@@ -48,7 +42,8 @@ bool EngineCore::Sweep() {
     }
   }
   const std::uint8_t epoch = namespaces_.epoch(NamespaceHandle{*sweeping_});
-  const std::uint32_t end = std::min(sweep_position_ + kSweptMax, book_.index().records_max());
+  const std::uint32_t end =
+      std::min(sweep_position_ + options_.swept_max, book_.index().records_max());
   for (; sweep_position_ < end; ++sweep_position_) {
     const RecordIndex record{sweep_position_};
     if (!book_.index().is_used(record)) {

@@ -61,6 +61,7 @@ class EngineCore final : private CopySink, private OnboardSink {
     std::uint32_t handles_max = 0;
     std::uint64_t held_bytes_max = 0;
     std::uint32_t transfers_max = 2;
+    std::uint32_t swept_max = 512;  // Records that a step looks at for an erased namespace.
     std::uint64_t seed = 1;
     std::string policy = "leaf-lru";
     bool verify_on_get = false;

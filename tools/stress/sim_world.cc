@@ -109,6 +109,8 @@ SimWorld::SimWorld(const SimOptions& options)
   core.held_bytes_max = random_.Between(1, 40) * 16'384;
   core.transfers_max = static_cast<std::uint32_t>(random_.Between(2, 16));
   core.seed = random_.Next();
+  // Few at a time, so that callers meet what is still to be swept.
+  core.swept_max = static_cast<std::uint32_t>(random_.Between(1, 64));
   core.policy = kPolicies[random_.Below(kPolicies.size())];
   core.verify_on_get = random_.Chance(0.3);
   core.log.segment_count = static_cast<std::uint32_t>(random_.Between(2, 6));
