@@ -174,6 +174,32 @@ void SimWorld::CheckBlocks(const Pending& pending, std::uint32_t ready) {
   }
 }
 
+void SimWorld::EndErases(const Pending& pending, std::uint32_t ready) {
+  for (std::size_t i = 0; i < pending.keys.size(); ++i) {
+    // Only what it says to have erased is certain to be gone.
+    if (i < ready) {
+      model_.EndErase(pending.keys[i]);
+    } else {
+      model_.GiveUpErase(pending.keys[i]);
+    }
+  }
+}
+
+void SimWorld::TakeHandles(const Pending& pending, std::uint32_t ready, std::uint32_t handle) {
+  for (std::uint32_t i = 0; i < ready; ++i) {
+    if (handle == engine::kNone || core_->held(handle).index != i) {
+      Fail("a pin has lost a handle");
+    }
+    const std::uint32_t key = pending.keys[i];
+    held_.push_back({handle, key, pending.versions[i], model_.VersionOf(key),
+                     clock_.Now() + std::chrono::microseconds(random_.Below(50'000))});
+    handle = core_->held(handle).next;
+  }
+  if (handle != engine::kNone) {
+    Fail("a pin has a handle too many");
+  }
+}
+
 void SimWorld::OnRequestDone(std::uint32_t request,
                              const Completion& completion,
                              std::uint32_t first_handle) noexcept {
@@ -205,31 +231,11 @@ void SimWorld::OnRequestDone(std::uint32_t request,
       }
       break;
     case engine::Call::Kind::kErase:
-      for (std::size_t i = 0; i < pending.keys.size(); ++i) {
-        // Only what it says to have erased is certain to be gone.
-        if (i < completion.blocks_ready) {
-          model_.EndErase(pending.keys[i]);
-        } else {
-          model_.GiveUpErase(pending.keys[i]);
-        }
-      }
+      EndErases(pending, completion.blocks_ready);
       break;
-    case engine::Call::Kind::kPin: {
-      std::uint32_t handle = first_handle;
-      for (std::uint32_t i = 0; i < completion.blocks_ready; ++i) {
-        if (handle == engine::kNone || core_->held(handle).index != i) {
-          Fail("a pin has lost a handle");
-        }
-        held_.push_back({handle, pending.keys[i], pending.versions[i],
-                         model_.VersionOf(pending.keys[i]),
-                         clock_.Now() + std::chrono::microseconds(random_.Below(50'000))});
-        handle = core_->held(handle).next;
-      }
-      if (handle != engine::kNone) {
-        Fail("a pin has a handle too many");
-      }
+    case engine::Call::Kind::kPin:
+      TakeHandles(pending, completion.blocks_ready, first_handle);
       break;
-    }
     case engine::Call::Kind::kPrefetch:
       break;
   }

@@ -103,6 +103,8 @@ class SimWorld final : private engine::RequestSink {
   void LookUp();
   void ReleaseHeld(bool all);
   void CheckBlocks(const Pending& pending, std::uint32_t ready);
+  void EndErases(const Pending& pending, std::uint32_t ready);
+  void TakeHandles(const Pending& pending, std::uint32_t ready, std::uint32_t handle);
   std::uint64_t SumOf(const Pending& pending) const;
   bool Step();
   void MoveClock();
