@@ -1,28 +1,12 @@
-// Two rings of jobs, and the arena that is told of each.
+// Two rings of jobs, and the threads between them.
 #include "engine/copy_arena.h"
 
 #include <exception>
-
-#include <tbb/global_control.h>
-#include <tbb/task_arena.h>
+#include <string>
 
 #include "base/assert.h"
 
 namespace kvferry::engine {
-
-class CopyArena::Threads {
- public:
-  explicit Threads(std::uint32_t threads)
-      : limit_(tbb::global_control::max_allowed_parallelism, threads + 1U),
-        arena_(static_cast<int>(threads), 0) {
-    arena_.initialize();
-  }
-  tbb::task_arena& arena() { return arena_; }
-
- private:
-  tbb::global_control limit_;
-  tbb::task_arena arena_;
-};
 
 void CopyArena::Queue::Push(CopyJob& job) {
   KVFERRY_CHECK(count < jobs.size());
@@ -51,7 +35,10 @@ Result<std::unique_ptr<CopyArena>> CopyArena::Create(std::uint32_t threads,
   KVFERRY_CHECK(threads > 0);
   try {
     auto arena = std::make_unique<CopyArena>(Token(), jobs_max, bell);
-    arena->threads_ = std::make_unique<Threads>(threads);
+    arena->threads_.reserve(threads);
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      arena->threads_.emplace_back([pool = arena.get()] { pool->RunThread(); });
+    }
     return arena;
   } catch (const std::exception& error) {
     return Status::Error(StatusCode::kResourceExhausted,
@@ -60,38 +47,41 @@ Result<std::unique_ptr<CopyArena>> CopyArena::Create(std::uint32_t threads,
 }
 
 CopyArena::~CopyArena() {
-  const MutexLock lock(mutex_);
-  while (running_ > 0) {
-    is_quiet_.Wait(mutex_);
+  {
+    const MutexLock lock(mutex_);
+    is_ending_ = true;
+    has_job_.NotifyAll();
+  }
+  for (std::thread& thread : threads_) {
+    thread.join();
   }
 }
 
 void CopyArena::Submit(CopyJob& job) {
-  {
-    const MutexLock lock(mutex_);
-    waiting_.Push(job);
-    ++running_;
-  }
   ++in_flight_;
-  threads_->arena().enqueue([this] { RunOne(); });
+  const MutexLock lock(mutex_);
+  waiting_.Push(job);
+  has_job_.NotifyOne();
 }
 
-void CopyArena::RunOne() {
-  CopyJob* job = nullptr;
-  {
-    const MutexLock lock(mutex_);
+CopyJob* CopyArena::AwaitJob() {
+  const MutexLock lock(mutex_);
+  CopyJob* job = waiting_.Pop();
+  while (job == nullptr && !is_ending_) {
+    has_job_.Wait(mutex_);
     job = waiting_.Pop();
   }
-  KVFERRY_CHECK(job != nullptr);
-  RunCopyJob(*job);
-  {
-    const MutexLock lock(mutex_);
-    done_.Push(*job);
-  }
-  bell_.Ring();
-  const MutexLock lock(mutex_);
-  if (--running_ == 0) {
-    is_quiet_.NotifyAll();
+  return job;
+}
+
+void CopyArena::RunThread() {
+  for (CopyJob* job = AwaitJob(); job != nullptr; job = AwaitJob()) {
+    RunCopyJob(*job);
+    {
+      const MutexLock lock(mutex_);
+      done_.Push(*job);
+    }
+    bell_.Ring();
   }
 }
 

@@ -1,10 +1,11 @@
-// CopyArena: copy jobs on a bounded oneTBB arena; the arena's only home in the engine.
+// CopyArena: copy jobs on a fixed number of threads of the engine's own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "kvferry/status.h"
@@ -15,8 +16,8 @@
 
 namespace kvferry::engine {
 
-// Jobs pass from the mover to a worker and back through two rings under one lock; the arena is only
-// told that there is one more.
+// Jobs pass from the mover to a thread and back through two rings under one lock. Handing one over
+// allocates nothing, and what another thread may see is said by that lock alone.
 //
 // Submit and Reap are for the mover thread.
 class CopyArena final : public CopyWorkers {
@@ -39,8 +40,6 @@ class CopyArena final : public CopyWorkers {
   std::size_t in_flight() const noexcept override { return in_flight_; }
 
  private:
-  class Threads;
-
   // A ring of jobs that never holds more than it was made for.
   struct Queue {
     std::vector<CopyJob*> jobs;
@@ -50,16 +49,18 @@ class CopyArena final : public CopyWorkers {
     CopyJob* Pop();  // Null: empty.
   };
 
-  void RunOne();
+  void RunThread();
+  // Null: there is nothing to do any more.
+  CopyJob* AwaitJob();
 
   MoverBell& bell_;
   std::size_t in_flight_ = 0;  // Of the mover thread.
   Mutex mutex_;
-  ConditionVariable is_quiet_;
+  ConditionVariable has_job_;
   Queue waiting_ KVFERRY_GUARDED_BY(mutex_);
   Queue done_ KVFERRY_GUARDED_BY(mutex_);
-  std::size_t running_ KVFERRY_GUARDED_BY(mutex_) = 0;  // Told to the arena, and not over.
-  std::unique_ptr<Threads> threads_;
+  bool is_ending_ KVFERRY_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace kvferry::engine
