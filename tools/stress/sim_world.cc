@@ -102,8 +102,11 @@ SimWorld::SimWorld(const SimOptions& options)
   engine::EngineCore::Options core;
   core.residents_max = static_cast<std::uint32_t>(random_.Chance(0.5) ? random_.Between(1, 8)
                                                                       : random_.Between(9, 48));
+  if (options.residents_max != 0) {
+    core.residents_max = options.residents_max;
+  }
   core.history_max = static_cast<std::uint32_t>(random_.Between(0, 64));
-  core.requests_max = static_cast<std::uint32_t>(random_.Between(1, 24));
+  core.requests_max = std::max(options.callers, static_cast<std::uint32_t>(random_.Between(1, 24)));
   core.blocks_per_request_max = kBlocksPerRequestMax;
   core.handles_max = static_cast<std::uint32_t>(random_.Between(1, 32));
   core.held_bytes_max = random_.Between(1, 40) * 16'384;
@@ -136,6 +139,9 @@ SimWorld::SimWorld(const SimOptions& options)
   KVFERRY_CHECK(created.ok());
   core_ = std::move(*created);
   callers_ = static_cast<std::uint32_t>(random_.Between(1, std::min(16U, core.requests_max)));
+  if (options.callers != 0) {
+    callers_ = options.callers;
+  }
   pending_.resize(core.requests_max);
 }
 

@@ -26,6 +26,10 @@ struct SimOptions {
   std::uint64_t seed = 1;
   std::uint32_t operations = 2'000;
   FaultLevel faults = FaultLevel::kHostile;
+  // Where they are not 0, instead of what follows from the seed: blocks in host memory, and
+  // requests under way at a time.
+  std::uint32_t residents_max = 0;
+  std::uint32_t callers = 0;
 };
 
 // What happened in one run or several, so that a run in which nothing did is found out.
