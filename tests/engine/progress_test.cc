@@ -1,0 +1,50 @@
+// Pools that are far too small: whoever asks has an end in time, whatever the drive does.
+#include <cstdint>
+
+#include <gtest/gtest.h>
+
+#include "stress/sim_world.h"
+
+namespace kvferry::stress {
+namespace {
+
+constexpr std::uint32_t kOperations = 200;
+
+// The world stops the process when a request ends later than 100 ms past its deadline, and when
+// requests are open though nothing will ever happen.
+SimCounts RunAll(FaultLevel faults) {
+  SimCounts sums;
+  for (std::uint32_t residents = 1; residents <= 8; ++residents) {
+    for (std::uint32_t callers = 1; callers <= 16; ++callers) {
+      SimProgress progress;
+      SimWorld world({.seed = residents * 100 + callers,
+                      .operations = kOperations,
+                      .faults = faults,
+                      .residents_max = residents,
+                      .callers = callers});
+      sums += world.Run(progress).counts;
+    }
+  }
+  return sums;
+}
+
+// A caller that waits for a block that waits for the caller.
+TEST(EngineProgressTest, EachCallEndsInTimeWithOneToEightBlocksAndSixteenCallers) {
+  const SimCounts sums = RunAll(FaultLevel::kNone);
+
+  EXPECT_EQ(sums.operations, 128U * kOperations);
+  EXPECT_GT(sums.evictions, 1'000U);
+  EXPECT_GT(sums.deadlines_missed, 0U);
+}
+
+// A place in memory that a failed or endless transfer keeps for ever.
+TEST(EngineProgressTest, EachCallEndsInTimeWhileTheDriveFails) {
+  const SimCounts sums = RunAll(FaultLevel::kHostile);
+
+  EXPECT_EQ(sums.operations, 128U * kOperations);
+  EXPECT_GT(sums.failed_checks, 0U);
+  EXPECT_GT(sums.offloads, 100U);
+}
+
+}  // namespace
+}  // namespace kvferry::stress
