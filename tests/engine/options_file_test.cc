@@ -98,6 +98,16 @@ TEST(OptionsFileTest, TakesAnEmptyFileAndEmptySections) {
   }
 }
 
+// Comments are in whatever language their author thinks, and an editor may add a mark in front.
+TEST(OptionsFileTest, TakesCommentsInAnyLanguage) {
+  const auto parsed = ParseEngineOptions(
+      "\xef\xbb\xbf# Gr\xc3\xb6\xc3\x9f"
+      "e\nseed = 2  # \xc2\xa0\xff\n",
+      "engine.toml");
+  ASSERT_OK(parsed);
+  EXPECT_EQ(parsed->seed, 2U);
+}
+
 // A misspelt option that is passed over is a default in production.
 TEST(OptionsFileTest, RefusesUnknownKeysWithTheNearestOne) {
   EXPECT_EQ(Refusal("\n[host]\nbyts = 1\n"),
@@ -148,7 +158,11 @@ TEST(OptionsFileTest, RefusesWhatIsNoToml) {
   EXPECT_THAT(Refusal("{\"host\": {}}"), StartsWith("engine.toml:1: it is not TOML: "));
   EXPECT_THAT(Refusal(std::string_view("a\0b = 1", 7)),
               StartsWith("engine.toml:1: it is not TOML"));
-  EXPECT_THAT(Refusal("a = \"\xff\xfe\"\n"), StartsWith("engine.toml:1: it is not TOML"));
+  EXPECT_THAT(Refusal("gr\xc3\xb6\xc3\x9f"
+                      "e = 1\n"),
+              StartsWith("engine.toml:1: it is not TOML"));
+  EXPECT_THAT(Refusal("seed = 1 \xc3\xb6\n"), StartsWith("engine.toml:1: it is not TOML"));
+  EXPECT_THAT(Refusal("host.policy = \"\xff\xfe\"\n"), HasSubstr("'?\?' is not a policy"));
 }
 
 // Each dot of a key, each bracket of a value is one more call on the stack.
