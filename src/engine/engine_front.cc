@@ -66,6 +66,9 @@ EngineCore::Options CoreOptions(const EngineOptions& options, std::uint64_t host
 Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& options) {
   KVFERRY_RETURN_IF_ERROR(options.Validate());
   KVFERRY_ASSIGN_OR_RETURN(const std::uint64_t host_bytes, HostBytes(options));
+  EngineOptions effective = options;
+  effective.host.bytes = host_bytes;
+  KVFERRY_RETURN_IF_ERROR(effective.Validate());  // What a default came to has bounds as well.
   try {
     auto front = std::make_unique<EngineFront>(Token(), options);
     tiers::HostSlabOptions slab_options;
