@@ -37,6 +37,12 @@ class BlockBook {
   const BlockHistory& history() const noexcept { return history_; }
   std::size_t entry_bytes() const noexcept { return owners_.size() * sizeof(std::uint32_t); }
 
+  // Begins to bring what a look-up of the key reads into the cache.
+  void Prefetch(const BlockKey& key) const noexcept {
+    index_.Prefetch(key);
+    history_.Prefetch(key);
+  }
+
   // A number for a block that may be stored soon.
   struct Loan {
     EntryIndex entry = kNoEntry;  // kNoEntry: none is free.

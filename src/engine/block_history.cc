@@ -39,6 +39,13 @@ BlockHistory::BlockHistory(std::uint32_t blocks_max)
     : bucket_count_(std::max(1U, blocks_max / kBucketSlots)),
       buckets_(std::make_unique<Bucket[]>(bucket_count_)) {}
 
+void BlockHistory::Prefetch(const BlockKey& key) const noexcept {
+  const Fingerprint fingerprint(key);
+  const Bucket* bucket = buckets_.get() + (fingerprint.chooses_bucket * bucket_count_ >> 32);
+  __builtin_prefetch(bucket);
+  __builtin_prefetch(&bucket->high);  // In its second line.
+}
+
 BlockHistory::Place BlockHistory::Locate(const BlockKey& key) const {
   const Fingerprint fingerprint(key);
   Bucket& bucket = buckets_[fingerprint.chooses_bucket * bucket_count_ >> 32];

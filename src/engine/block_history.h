@@ -33,6 +33,8 @@ class BlockHistory {
   // Remembers the block, or changes what is remembered of it. Returns the policy's number of the
   // block that was forgotten for it, kNoEntry if it had none.
   EntryIndex Add(const BlockKey& key, MissReason reason, EntryIndex entry);
+  // Begins to bring the key's bucket into the cache. Takes no lock.
+  void Prefetch(const BlockKey& key) const noexcept;
   // kNeverStored for what it does not know.
   MissReason ReasonOf(const BlockKey& key) const;
   // Forgets the block, which is coming back; returns the policy's number, kNoEntry if none.
@@ -65,7 +67,7 @@ class BlockHistory {
 
   mutable Mutex mutex_;
   std::uint32_t bucket_count_;
-  std::unique_ptr<Bucket[]> buckets_ KVFERRY_GUARDED_BY(mutex_);
+  const std::unique_ptr<Bucket[]> buckets_ KVFERRY_PT_GUARDED_BY(mutex_);
   std::uint32_t blocks_ KVFERRY_GUARDED_BY(mutex_) = 0;
 };
 

@@ -5,7 +5,7 @@
 namespace kvferry::engine {
 namespace {
 
-// Keys whose places in the index are asked for before their turn.
+// How far before its turn a key's place in the tables is asked for.
 constexpr std::uint32_t kKeysAhead = 8;
 
 }  // namespace
@@ -18,7 +18,7 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
     request.access.request = ++access_count_;
   }
   if (request.next + kKeysAhead < call.keys.size()) {
-    book_.index().Prefetch(call.keys[request.next + kKeysAhead]);
+    book_.Prefetch(call.keys[request.next + kKeysAhead]);
   }
   if (call.epoch != namespaces_.epoch(call.in) || !call.tiers.Has(TierKind::kHost)) {
     Refuse(request,

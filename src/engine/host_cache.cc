@@ -222,6 +222,7 @@ bool HostCache::EvictOne(const Claim& claim, Wish wish, MissReason reason) {
 void HostCache::Evict(RecordIndex record, MissReason reason) {
   const BlockRecord& block = book_.index()[record];
   KVFERRY_CHECK(block.host_state == CopyState::kResident);
+  book_.Prefetch(block.key);  // Depart needs it in a moment.
   policy_->OnRemove(block.entry, RemoveReason::kEvicted);
   --residents_;
   ++stats_.evictions;
