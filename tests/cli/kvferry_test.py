@@ -69,7 +69,8 @@ class CommandTest(unittest.TestCase):
 
 
 class HelpTest(CommandTest):
-    COMMANDS = ((), ("replay",), ("stress",), ("trace",), ("trace", "convert"))
+    COMMANDS = ((), ("replay",), ("stress",), ("bench",), ("bench", "host"), ("trace",),
+                ("trace", "convert"))
 
     def test_every_command_explains_itself(self):
         for command in self.COMMANDS:
@@ -80,7 +81,7 @@ class HelpTest(CommandTest):
 
     def test_names_its_commands_and_exit_codes(self):
         words = kvferry("--help").stdout.decode()
-        for word in ("replay", "stress", "trace", "2 usage"):
+        for word in ("replay", "stress", "trace", "bench", "2 usage"):
             self.assertIn(word, words)
 
     def test_options_and_guide_agree(self):
@@ -666,6 +667,72 @@ class StressTest(CommandTest):
             self.assertEqual(int(rows[name.replace("_", " ")]), report[name], name)
         faults = dict(re.findall(r"(?m)^  (\w[\w -]*?) +(\d+)$", text))
         self.assertEqual({name: int(count) for name, count in faults.items()}, report["faults"])
+
+
+class BenchTest(CommandTest):
+    """The shape of what is measured, with inputs too small for any number to mean something."""
+
+    SMALL = ("--host-bytes", "32MiB", "--block", "64KiB,1MiB", "--blocks", "16384",
+             "--seconds", "0.05")
+    CASES = ("get", "put", "match_8192", "match_8192_swept", "put_metadata",
+             "index_bytes_per_block")
+
+    def bench(self, *arguments):
+        done = kvferry("bench", "host", *self.SMALL, *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def assert_usage(self, arguments, *words):
+        done = kvferry("bench", "host", *arguments)
+        self.assertEqual((done.returncode, done.stdout), (2, b""), arguments)
+        for word in words:
+            self.assertIn(word, done.stderr.decode())
+
+    def test_measures_every_case_beside_its_bound(self):
+        done = self.bench("--json", "--quiet")
+        self.assertEqual(done.stderr, b"")
+        report = json.loads(done.stdout)
+        self.assertEqual(report["bench"], "host")
+        self.assertEqual(set(report["machine"]), {"cpu", "cores", "kernel"})
+        seen = [(result["case"], result.get("block_bytes")) for result in report["results"]]
+        copies = [(case, size) for size in (65536, 1048576) for case in ("get", "put")]
+        self.assertEqual(seen, copies + [("match_8192", None), ("match_8192_swept", None),
+                                         ("put_metadata", 4096), ("index_bytes_per_block", None)])
+        for result in report["results"]:
+            for field in ("value", "unit", "bound", "bound_value", "ratio", "checksum"):
+                self.assertIn(field, result)
+            self.assertGreater(result["bound_value"], 0, result)
+
+    def test_tables_take_no_more_than_promised(self):
+        # Counted, not timed: the one figure that no machine changes.
+        report = json.loads(self.bench("--json", "--case", "index_bytes_per_block").stdout)
+        self.assertLessEqual(report["results"][0]["value"], 100)
+
+    def test_prints_a_table_and_tells_its_steps(self):
+        done = kvferry("bench", "host", "--case", "get", "--block", "64KiB", "--seconds", "0.05",
+                       "--host-bytes", "32MiB")
+        lines = done.stdout.decode().splitlines()
+        self.assertEqual(len(lines), 3, lines)
+        self.assertTrue(lines[1].startswith("case"), lines)
+        self.assertTrue(lines[2].startswith("get, 64.0 KiB"), lines)
+        self.assertIn("filling 32.0 MiB", done.stderr.decode())
+
+    def test_help_names_every_case(self):
+        words = kvferry("bench", "host", "--help").stdout.decode()
+        for case in self.CASES:
+            self.assertIn(case, words)
+
+    def test_refuses_what_means_nothing(self):
+        self.assert_usage(("--case", "got"), "--case", "got", "match_8192")
+        self.assert_usage(("--block", "64Ki"), "--block", "64Ki")
+        self.assert_usage(("--block", "1KiB"), "--block", "4.00 KiB")
+        self.assert_usage(("--block", "128MiB"), "--block", "64.0 MiB")
+        self.assert_usage(("--host-bytes", "much"), "--host-bytes", "much")
+        self.assert_usage(("--host-bytes", "1MiB"), "--host-bytes", "16 blocks")
+        self.assert_usage(("--seconds", "0"), "--seconds")
+        self.assert_usage(("--seconds", "nan"), "--seconds")
+        self.assert_usage(("--blocks", "100"), "--blocks", "16,384")
+        self.assert_usage(("--copy-threads", "0"), "--copy-threads")
 
 
 if __name__ == "__main__":
