@@ -15,9 +15,7 @@ std::uint32_t Number(EntryIndex entry) {
 }  // namespace
 
 BlockBook::BlockBook(const Options& options)
-    : index_(options.records_max),
-      history_(options.history_max),
-      owners_(options.entries_max, kNobody) {
+    : index_(options.records_max), history_(options.history_max), owners_(options.entries_max) {
   KVFERRY_CHECK(options.entries_max < BlockHistory::kEntriesMax);
   KVFERRY_CHECK(options.records_max <= ~kKindMask);
   for (std::uint32_t number = options.entries_max; number > 0; --number) {

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "kvferry/policy.h"
 #include "kvferry/requests.h"
 #include "kvferry/types.h"
 
+#include "base/huge_array.h"
 #include "engine/block_history.h"
 #include "engine/block_index.h"
 #include "engine/block_record.h"
@@ -35,7 +35,7 @@ class BlockBook {
   BlockIndex& index() noexcept { return index_; }
   const BlockIndex& index() const noexcept { return index_; }
   const BlockHistory& history() const noexcept { return history_; }
-  std::size_t entry_bytes() const noexcept { return owners_.size() * sizeof(std::uint32_t); }
+  std::size_t entry_bytes() const noexcept { return owners_.size_bytes(); }
 
   // Begins to bring what a look-up of the key reads into the cache.
   void Prefetch(const BlockKey& key) const noexcept {
@@ -87,7 +87,7 @@ class BlockBook {
 
   BlockIndex index_;
   BlockHistory history_;
-  std::vector<std::uint32_t> owners_;  // By number.
+  HugeArray<std::uint32_t> owners_;  // By number.
   std::uint32_t first_free_ = 0;
   std::uint32_t free_count_ = 0;
 };

@@ -20,8 +20,8 @@ constexpr std::uint64_t kShards = 64;
 // and of a million digests none is 100 lines from its home.
 constexpr std::uint64_t kPlacesPercent = 114;
 // How far ahead a run of look-ups asks for memory: lines first, then the records they name.
-constexpr std::size_t kLinesAhead = 16;
-constexpr std::size_t kRecordsAhead = 8;
+constexpr std::size_t kLinesAhead = 32;
+constexpr std::size_t kRecordsAhead = 16;
 
 }  // namespace
 
@@ -53,10 +53,7 @@ unsigned BlockIndex::Line::PlacesOf(std::uint16_t tag) const noexcept {
 }
 
 BlockIndex::BlockIndex(std::uint32_t records_max)
-    : records_max_(records_max),
-      records_(std::make_unique<BlockRecord[]>(records_max)),
-      uses_(std::make_unique<BlockUse[]>(records_max)),
-      is_used_(records_max) {
+    : records_max_(records_max), records_(records_max), uses_(records_max), is_used_(records_max) {
   KVFERRY_CHECK(records_max > 0);
   const std::uint64_t shard_count = records_max < kRecordsOfOneShard ? 1 : kShards;
   shard_mask_ = shard_count - 1;
@@ -68,7 +65,7 @@ BlockIndex::BlockIndex(std::uint32_t records_max)
     shards_[i].line_count = lines;
   }
   line_count_ = std::size_t{lines} * shard_count;
-  lines_ = std::make_unique<Line[]>(line_count_);
+  lines_ = HugeArray<Line>(line_count_);
   for (std::uint32_t number = 0; number < records_max; ++number) {
     records_[number].host_slot = number + 1 < records_max ? number + 1 : kNoFree;
   }
@@ -129,7 +126,7 @@ RecordIndex BlockIndex::Add(const BlockRecord& fresh) {
     return kNoRecord;
   }
   const RecordIndex record{first_free_};
-  const MutexLock lock(shard.mutex);
+  const SpinLockHolder lock(shard.lock);
   BlockRecord& added = records_[NumberOf(record)];
   first_free_ = added.host_slot;
   added = fresh;
@@ -156,7 +153,7 @@ void BlockIndex::Unindex(RecordIndex record) {
   KVFERRY_CHECK(gone.is_indexed);
   const std::uint64_t hash = HashOf(gone.key);
   Shard& shard = ShardOf(hash);
-  const MutexLock lock(shard.mutex);
+  const SpinLockHolder lock(shard.lock);
   gone.is_indexed = false;
   std::uint32_t line_index = HomeOf(shard, hash);
   for (std::uint32_t step = 0; step < shard.line_count; ++step) {
@@ -211,7 +208,7 @@ void BlockIndex::Look(std::span<const BlockKey> keys, std::span<BlockView> views
     }
     const std::uint64_t hash = HashOf(keys[i]);
     const Shard& shard = ShardOf(hash);
-    const MutexLock lock(shard.mutex);
+    const SpinLockHolder lock(shard.lock);
     const RecordIndex found = FindIn(shard, keys[i], hash);
     if (found == kNoRecord) {
       views[i] = {};

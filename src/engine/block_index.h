@@ -11,7 +11,8 @@
 
 #include "kvferry/types.h"
 
-#include "base/mutex.h"
+#include "base/huge_array.h"
+#include "base/spin_lock.h"
 #include "engine/block_record.h"
 
 namespace kvferry::engine {
@@ -66,7 +67,7 @@ class BlockIndex {
   template <class Change>
   void Update(RecordIndex record, Change&& change) {
     BlockRecord& changed = records_[NumberOf(record)];
-    const MutexLock lock(ShardOf(HashOf(changed.key)).mutex);
+    const SpinLockHolder lock(ShardOf(HashOf(changed.key)).lock);
     change(changed);
   }
   // Calls `visit` with every record that is in use.
@@ -112,7 +113,7 @@ class BlockIndex {
   static_assert(sizeof(Line) == 64);
 
   struct alignas(64) Shard {
-    mutable Mutex mutex;
+    mutable SpinLock lock;
     std::uint32_t first_line = 0;
     std::uint32_t line_count = 0;
   };
@@ -135,10 +136,10 @@ class BlockIndex {
   std::uint32_t records_used_ = 0;
   std::uint64_t shard_mask_ = 0;
   std::vector<Shard> shards_;
-  std::unique_ptr<Line[]> lines_;
+  HugeArray<Line> lines_;
   std::size_t line_count_ = 0;
-  std::unique_ptr<BlockRecord[]> records_;
-  std::unique_ptr<BlockUse[]> uses_;
+  HugeArray<BlockRecord> records_;
+  HugeArray<BlockUse> uses_;
   std::vector<bool> is_used_;
   // Free records are a list through their host_slot.
   std::uint32_t first_free_ = 0;

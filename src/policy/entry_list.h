@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "kvferry/types.h"
+
+#include "base/huge_array.h"
 
 namespace kvferry::policy {
 
@@ -28,7 +29,7 @@ class EntryLists {
     }
   }
 
-  std::size_t memory_bytes() const noexcept { return links_.size() * sizeof(Link); }
+  std::size_t memory_bytes() const noexcept { return links_.size_bytes(); }
   std::uint32_t sentinel(std::uint32_t list) const { return sentinel_base_ + list; }
   bool is_empty(std::uint32_t list) const { return links_[sentinel(list)].next == sentinel(list); }
   std::uint32_t front(std::uint32_t list) const { return links_[sentinel(list)].next; }
@@ -107,7 +108,7 @@ class EntryLists {
   };
 
   std::uint32_t sentinel_base_;
-  std::vector<Link> links_;
+  HugeArray<Link> links_;
 };
 
 }  // namespace kvferry::policy

@@ -1,0 +1,54 @@
+// HugeArray: a table of fixed size on huge pages where the system gives them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+namespace kvferry {
+
+// Asks for huge pages under this memory; no more than a wish.
+void AdviseHugePages(void* memory, std::size_t size_bytes) noexcept;
+
+// For tables that are read at random places: with pages of 4 KiB most of such a read is the walk
+// through the page tables. Elements are value-initialised; the size never changes. Throws
+// std::bad_alloc, as a vector would. Thread-compatible as an array is.
+template <class T>
+class HugeArray {
+ public:
+  HugeArray() noexcept = default;
+  explicit HugeArray(std::size_t size) : size_(size) {
+    static_assert(std::is_nothrow_default_constructible_v<T>);
+    static_assert(std::is_trivially_destructible_v<T>);
+    const bool is_large = size_bytes() >= kHugePageBytes;
+    const std::align_val_t alignment{is_large ? kHugePageBytes : kSmallAlignment};
+    void* const memory = ::operator new(size_bytes(), alignment);
+    elements_ = std::unique_ptr<T, Free>(static_cast<T*>(memory), Free{alignment});
+    if (is_large) {
+      AdviseHugePages(memory, size_bytes());
+    }
+    std::uninitialized_value_construct_n(elements_.get(), size);
+  }
+
+  T& operator[](std::size_t index) { return elements_.get()[index]; }
+  const T& operator[](std::size_t index) const { return elements_.get()[index]; }
+  T* data() noexcept { return elements_.get(); }
+  const T* data() const noexcept { return elements_.get(); }
+  std::size_t size() const noexcept { return size_; }
+  std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
+
+ private:
+  static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+  static constexpr std::size_t kSmallAlignment = alignof(T) > 64 ? alignof(T) : 64;
+
+  struct Free {
+    std::align_val_t alignment{kSmallAlignment};
+    void operator()(T* elements) const noexcept { ::operator delete(elements, alignment); }
+  };
+
+  std::unique_ptr<T, Free> elements_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace kvferry
