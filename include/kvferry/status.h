@@ -54,6 +54,9 @@ class [[nodiscard]] KVFERRY_EXPORT Status {
                       int native_code = 0,
                       SourceLine where = SourceLine::Here());
 
+  // kResourceExhausted for a failed allocation; allocates nothing itself.
+  static Status OutOfMemory() noexcept;
+
   bool ok() const noexcept { return details_ == nullptr; }
   StatusCode code() const noexcept { return ok() ? StatusCode::kOk : details_->code; }
   std::string_view message() const noexcept {

@@ -2,6 +2,7 @@
 #include "kvferry/status.h"
 
 #include <array>
+#include <cerrno>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -23,6 +24,15 @@ Status Status::Error(StatusCode code, std::string message, int native_code, Sour
   Status status;
   status.details_ =
       std::make_shared<const Details>(Details{code, native_code, where, std::move(message)});
+  return status;
+}
+
+Status Status::OutOfMemory() noexcept {
+  // Short enough to lie inside the string; without an owner, copies count no references.
+  static const Details details{StatusCode::kResourceExhausted, ENOMEM, SourceLine::Here(),
+                               "out of memory"};
+  Status status;
+  status.details_ = std::shared_ptr<const Details>(std::shared_ptr<const Details>(), &details);
   return status;
 }
 

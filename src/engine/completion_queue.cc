@@ -65,7 +65,7 @@ Status BoundedCompletionQueue::Wait(Instant deadline) {
   const MutexLock lock(mutex_);
   while (waiting_ == 0) {
     if (Clock::now() >= deadline) {
-      return Status::Error(StatusCode::kDeadlineExceeded, "nothing has ended by the deadline");
+      return nothing_ended_;
     }
     condition_.WaitUntil(mutex_, deadline);
   }

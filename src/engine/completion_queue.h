@@ -38,6 +38,9 @@ class BoundedCompletionQueue final : public CompletionQueue {
   void Push(const Completion& completion) noexcept;
 
  private:
+  // Made beforehand, since whoever waits again and again should not allocate each time.
+  const Status nothing_ended_ =
+      Status::Error(StatusCode::kDeadlineExceeded, "nothing has ended by the deadline");
   Mutex mutex_;
   ConditionVariable condition_;
   std::vector<Completion> ring_ KVFERRY_GUARDED_BY(mutex_);

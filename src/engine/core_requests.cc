@@ -15,19 +15,6 @@ bool IsGetLike(const Call& call) {
          call.kind == Call::Kind::kPin;
 }
 
-std::string MessageOf(StatusCode code) {
-  switch (code) {
-    case StatusCode::kDeadlineExceeded:
-      return "the request's deadline passed before all of its blocks were seen to";
-    case StatusCode::kCancelled:
-      return "the request was cancelled";
-    case StatusCode::kResourceExhausted:
-      return "more blocks would be held than the host tier lets handles keep; release some";
-    default:
-      return "the request was ended";
-  }
-}
-
 }  // namespace
 
 void EngineCore::Advance(std::uint32_t number) {
@@ -76,9 +63,7 @@ void EngineCore::Stall(std::uint32_t number) {
 void EngineCore::Finish(std::uint32_t number) {
   Request& request = requests_[number];
   Completion completion;
-  if (request.ending != StatusCode::kOk) {
-    completion.status = Status::Error(request.ending, MessageOf(request.ending));
-  }
+  completion.status = endings_[static_cast<std::size_t>(request.ending)];
   completion.blocks_ready = request.ready();
   completion.blocks_stored = request.stored;
   if (completion.blocks_ready < request.call.keys.size()) {

@@ -1,12 +1,26 @@
 // The public interface, passed on to the front.
 #include "kvferry/engine.h"
 
+#include <new>
 #include <utility>
 
 #include "engine/completion_queue.h"
 #include "engine/engine_front.h"
 
 namespace kvferry {
+namespace {
+
+// Nothing of ours throws: what a call could not allocate, it reports.
+template <class Call>
+auto Guarded(const Call& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory();
+  }
+}
+
+}  // namespace
 
 BlockHandle::BlockHandle(BlockHandle&& other) noexcept
     : front_(std::exchange(other.front_, nullptr)),
@@ -36,24 +50,28 @@ Engine::Engine(Token /*token*/, std::unique_ptr<engine::EngineFront> front)
 Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options) {
-  KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<engine::EngineFront> front,
-                           engine::EngineFront::Open(options));
-  return std::make_unique<Engine>(Token(), std::move(front));
+  return Guarded([&]() -> Result<std::unique_ptr<Engine>> {
+    KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<engine::EngineFront> front,
+                             engine::EngineFront::Open(options));
+    return std::make_unique<Engine>(Token(), std::move(front));
+  });
 }
 
 Result<NamespaceHandle> Engine::AddNamespace(const Namespace& description,
                                              const NamespaceOptions& options) {
-  return front_->AddNamespace(description, options);
+  return Guarded([&] { return front_->AddNamespace(description, options); });
 }
 
 Status Engine::EraseNamespace(NamespaceHandle in) {
-  return front_->EraseNamespace(in);
+  return Guarded([&] { return front_->EraseNamespace(in); });
 }
 
 Result<std::unique_ptr<CompletionQueue>> Engine::CreateCompletionQueue(std::uint32_t entries_max) {
-  KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<CompletionQueue> queue,
-                           engine::BoundedCompletionQueue::Create(entries_max));
-  return queue;
+  return Guarded([&]() -> Result<std::unique_ptr<CompletionQueue>> {
+    KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<CompletionQueue> queue,
+                             engine::BoundedCompletionQueue::Create(entries_max));
+    return queue;
+  });
 }
 
 PrefixMatch Engine::Match(NamespaceHandle in, std::span<const BlockKey> keys) const {
@@ -61,27 +79,27 @@ PrefixMatch Engine::Match(NamespaceHandle in, std::span<const BlockKey> keys) co
 }
 
 Result<Ticket> Engine::Put(const PutRequest& request, CompletionQueue& queue) {
-  return front_->Put(request, queue);
+  return Guarded([&] { return front_->Put(request, queue); });
 }
 
 Result<Ticket> Engine::Get(const GetRequest& request, CompletionQueue& queue) {
-  return front_->Get(request, queue);
+  return Guarded([&] { return front_->Get(request, queue); });
 }
 
 Result<Ticket> Engine::Prefetch(const KeysRequest& request, CompletionQueue& queue) {
-  return front_->Name(engine::Call::Kind::kPrefetch, request, queue);
+  return Guarded([&] { return front_->Name(engine::Call::Kind::kPrefetch, request, queue); });
 }
 
 Result<Ticket> Engine::Pin(const KeysRequest& request, CompletionQueue& queue) {
-  return front_->Name(engine::Call::Kind::kPin, request, queue);
+  return Guarded([&] { return front_->Name(engine::Call::Kind::kPin, request, queue); });
 }
 
 Result<Ticket> Engine::Erase(const KeysRequest& request, CompletionQueue& queue) {
-  return front_->Name(engine::Call::Kind::kErase, request, queue);
+  return Guarded([&] { return front_->Name(engine::Call::Kind::kErase, request, queue); });
 }
 
 Status Engine::Collect(Ticket ticket, std::span<BlockHandle> handles) {
-  return front_->Collect(ticket, handles);
+  return Guarded([&] { return front_->Collect(ticket, handles); });
 }
 
 void Engine::Discard(Ticket ticket) {

@@ -20,6 +20,19 @@ std::uint32_t RememberedMax(const EngineCore::Options& options) {
   return RemembersDeparted(options.policy) ? options.history_max : 0;
 }
 
+std::string MessageOf(StatusCode code) {
+  switch (code) {
+    case StatusCode::kDeadlineExceeded:
+      return "the request's deadline passed before all of its blocks were seen to";
+    case StatusCode::kCancelled:
+      return "the request was cancelled";
+    case StatusCode::kResourceExhausted:
+      return "more blocks would be held than the host tier lets handles keep; release some";
+    default:
+      return "the request was ended";
+  }
+}
+
 // Keys that one look-up is told of: many, because the first of them find no memory asked for.
 constexpr std::size_t kKeysAtOnce = 512;
 
@@ -30,6 +43,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(const Options& options, c
   KVFERRY_ASSIGN_OR_RETURN(core->host_,
                            HostCache::Create({.residents_max = options.residents_max,
                                               .remembered_max = RememberedMax(options),
+                                              .path_max = options.blocks_per_request_max,
                                               .seed = options.seed,
                                               .policy = options.policy,
                                               .has_lower_tier = seams.ring != nullptr},
@@ -62,6 +76,10 @@ EngineCore::EngineCore(Token /*token*/, const Options& options, const Seams& sea
     first_free_handle_ = handle - 1;
   }
   stalled_.reserve(options.requests_max);
+  for (std::size_t code = 1; code < endings_.size(); ++code) {
+    endings_[code] = Status::Error(StatusCode{static_cast<std::uint8_t>(code)},
+                                   MessageOf(StatusCode{static_cast<std::uint8_t>(code)}));
+  }
   path_.reserve(options.blocks_per_request_max);
 }
 

@@ -1,6 +1,7 @@
 // EngineCore: the whole engine but its threads: calls in, steps of given time, completions out.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -180,6 +181,8 @@ class EngineCore final : private CopySink, private OnboardSink {
   std::vector<std::uint32_t> stalled_;  // Requests to try again when something has moved.
   std::uint32_t first_ready_ = kNone;   // Operations that wait for a copy job.
   std::uint32_t last_ready_ = kNone;
+  // How requests end that do not end well, made beforehand: a step allocates nothing.
+  std::array<Status, 10> endings_;  // By code.
   bool has_moved_ = false;  // Something was freed or finished since stalled requests were tried.
   std::vector<RecordIndex> path_;  // Scratch of Announce.
   EngineStats counts_;             // The counters that are kept here.

@@ -50,7 +50,7 @@ HostCache::HostCache(Token /*token*/,
       policy_(std::move(policy)),
       tenant_bytes_(namespaces_.tenants_max()),
       offloads_(options.has_lower_tier ? std::min(kOffloadsMax, options.residents_max) : 0) {
-  path_.reserve(2);
+  path_.reserve(std::max(2U, options.path_max));
   stats_.bytes_total = slabs_.usage().bytes_total;
   stats_.bytes_free = stats_.bytes_total;
 }

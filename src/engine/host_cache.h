@@ -37,6 +37,7 @@ class HostCache {
   struct Options {
     std::uint32_t residents_max = 0;
     std::uint32_t remembered_max = 0;
+    std::uint32_t path_max = 2;  // Blocks that one Touch names at most.
     std::uint64_t seed = 1;
     std::string policy;
     bool has_lower_tier = false;  // What is published waits to be written down.
