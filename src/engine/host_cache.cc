@@ -88,6 +88,14 @@ void HostCache::Announce(const Claim& claim, EntryIndex entry) {
   policy_->OnRequest(claim.access, path_, leading);
 }
 
+MissReason HostCache::CannotHold(const BlockRecord& block, std::uint64_t count) const {
+  if (count > options_.residents_max || count > slabs_.SlotsMax(block.size_bytes)) {
+    return MissReason::kDropped;
+  }
+  return count * block.size_bytes > namespaces_.host_quota(TenantOf(block)) ? MissReason::kOverQuota
+                                                                            : MissReason::kNone;
+}
+
 HostCache::Reserved HostCache::ReserveNew(const Claim& claim, const BlockRecord& fresh) {
   const BlockBook::Loan loan = book_.LendFor(fresh.key);
   if (loan.entry == kNoEntry) {
@@ -166,6 +174,10 @@ void HostCache::BeginFilling(RecordIndex record, tiers::HostSlot slot) {
 MissReason HostCache::MakeRoom(const Claim& claim,
                                const BlockRecord& block,
                                tiers::HostSlot& slot) {
+  // Nobody has to leave for a block that would find no place even then.
+  if (const MissReason obstacle = CannotHold(block, 1); obstacle != MissReason::kNone) {
+    return obstacle;
+  }
   const std::uint32_t tenant = TenantOf(block);
   std::uint32_t victims = 0;
   while (tenant_bytes_[tenant] + block.size_bytes > namespaces_.host_quota(tenant)) {

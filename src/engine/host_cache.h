@@ -70,6 +70,9 @@ class HostCache {
 
   // Touches blocks of one path that are hits, root first.
   void Touch(const Access& access, std::span<const RecordIndex> path);
+  // Whether `count` blocks like this one could be here at one time, were nothing else here: kNone,
+  // or what is in the way, kDropped or kOverQuota.
+  MissReason CannotHold(const BlockRecord& block, std::uint64_t count) const;
   // A place for a block that has no record. Of `fresh` the key, the size and the namespace count.
   Reserved ReserveNew(const Claim& claim, const BlockRecord& fresh);
   // A place for one that has a record, and no host copy.

@@ -44,8 +44,9 @@ class EngineTest : public ::testing::Test {
   }
   void SetUp() override { Open(SmallOptions()); }
 
-  NamespaceHandle Add(const std::string& model, std::uint32_t block_bytes = kBlockBytes) {
-    auto handle = engine_->AddNamespace(NamespaceOf(model), {.block_bytes = block_bytes});
+  NamespaceHandle Add(const std::string& model,
+                      const NamespaceOptions& options = {.block_bytes = kBlockBytes}) {
+    auto handle = engine_->AddNamespace(NamespaceOf(model), options);
     EXPECT_OK(handle);
     return handle.ok() ? *handle : NamespaceHandle{};
   }
@@ -62,11 +63,14 @@ class EngineTest : public ::testing::Test {
     return done[0];
   }
 
-  Completion Put(const std::vector<BlockKey>& keys, std::uint64_t first, NamespaceHandle in) {
+  Completion Put(const std::vector<BlockKey>& keys,
+                 std::uint64_t first,
+                 NamespaceHandle in,
+                 std::uint32_t block_bytes = kBlockBytes) {
     std::vector<std::vector<std::byte>> blocks;
     std::vector<const std::byte*> sources;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      blocks.push_back(BytesOf(first + i, kBlockBytes));
+      blocks.push_back(BytesOf(first + i, block_bytes));
       sources.push_back(blocks.back().data());
     }
     return Await(engine_->Put({.in = in, .keys = keys, .sources = sources}, *queue_));
@@ -190,6 +194,32 @@ TEST_F(EngineTest, DoesNotServeAnotherNamespacesBlock) {
   EXPECT_EQ(engine_->Match(other, keys).next_missing, MissReason::kOtherNamespace);
   std::vector<std::vector<std::byte>> blocks;
   EXPECT_EQ(Get(keys, other, blocks).next_missing, MissReason::kOtherNamespace);
+}
+
+TEST_F(EngineTest, EvictsNobodyForABlockThatTheTierCannotHold) {
+  const NamespaceHandle huge = Add("huge blocks", {.block_bytes = 16 << 20});
+  Put(KeysOf(1, 100), 1, space_);
+
+  const Completion put = Put(KeysOf(500, 1), 500, huge, 16 << 20);
+
+  EXPECT_OK(put.status);
+  EXPECT_EQ(put.next_missing, MissReason::kDropped);
+  EXPECT_EQ(engine_->Match(space_, KeysOf(1, 100)).blocks(), 100U);
+}
+
+TEST_F(EngineTest, EvictsNobodyForABlockThatTheQuotaCannotHold) {
+  constexpr std::uint32_t kQuota = 32 * kBlockBytes;
+  const NamespaceHandle small =
+      Add("small", {.block_bytes = kBlockBytes, .tenant = 1, .host_quota_bytes = kQuota});
+  const NamespaceHandle large =
+      Add("large", {.block_bytes = 2 * kQuota, .tenant = 1, .host_quota_bytes = kQuota});
+  Put(KeysOf(1, 32), 1, small);
+
+  const Completion put = Put(KeysOf(500, 1), 500, large, 2 * kQuota);
+
+  EXPECT_OK(put.status);
+  EXPECT_EQ(put.next_missing, MissReason::kOverQuota);
+  EXPECT_EQ(engine_->Match(small, KeysOf(1, 32)).blocks(), 32U);
 }
 
 TEST_F(EngineTest, RefusesWhatIsWrongWithARequest) {

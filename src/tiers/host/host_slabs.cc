@@ -67,6 +67,17 @@ bool HostSlabs::CanReserve(std::uint32_t size_bytes) {
   return classes_[class_index].first_with_room != kNone || SlabChunksFor(class_index) > 0;
 }
 
+std::uint64_t HostSlabs::SlotsMax(std::uint32_t size_bytes) const {
+  KVFERRY_CHECK(size_bytes > 0 && size_bytes <= kSlotBytesMax);
+  const SlotClass& slot_class = kSlotClasses[SlotClassOf(size_bytes)];
+  const auto slots_in = [&](std::uint32_t chunks) {
+    return chunks * kPagesPerChunk / slot_class.slot_pages;
+  };
+  const std::uint32_t slabs = pool_.chunk_count() / slot_class.slab_chunks;
+  return std::uint64_t{slabs} * slots_in(slot_class.slab_chunks) +
+         slots_in(pool_.chunk_count() % slot_class.slab_chunks);
+}
+
 std::optional<HostSlot> HostSlabs::Reserve(std::uint32_t size_bytes) {
   KVFERRY_CHECK(size_bytes > 0);
   KVFERRY_CHECK(size_bytes <= kSlotBytesMax);

@@ -76,6 +76,8 @@ class HostSlabs {
 
   // `size_bytes` is 1 .. kSlotBytesMax. Whether the next Reserve of that size has a slot.
   bool CanReserve(std::uint32_t size_bytes);
+  // Slots of that size that the area has when no other size takes any of it; 0: it is too small.
+  std::uint64_t SlotsMax(std::uint32_t size_bytes) const;
   // A slot of at least that size, its bytes being whatever was there before; nothing when none is
   // free, which eviction may change.
   std::optional<HostSlot> Reserve(std::uint32_t size_bytes);

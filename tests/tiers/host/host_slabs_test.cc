@@ -73,6 +73,7 @@ TEST(HostSlabsTest, FillsItsAreaToSevenEighthsWithAnySize) {
     // Beside the bound, what is left at the area's end is less than one slab.
     const std::uint64_t slab_bytes = std::uint64_t{kSlotClasses[index].slab_chunks} * kChunkBytes;
     EXPECT_GE(slots.size() * size_bytes * 8ULL, (kArea - slab_bytes) * 7) << size_bytes;
+    EXPECT_EQ(slots.size(), slabs->SlotsMax(size_bytes));
     EXPECT_FALSE(slabs->CanReserve(size_bytes));
     EXPECT_EQ(slabs->class_usage(index).slots_reserved, slots.size());
     EXPECT_OK(slabs->CheckInvariants());
@@ -87,6 +88,8 @@ TEST(HostSlabsTest, AnAreaBelowTheUsualSlabStillHoldsASlot) {
   // A class of 4.25 MiB usually takes slabs of 18 MiB.
   const auto slabs = MakeSlabs(12 * kMiB);
   EXPECT_EQ(ReserveAll(*slabs, 4 * kMi + 1).size(), 2U);
+  EXPECT_EQ(slabs->SlotsMax(4 * kMi + 1), 2U);
+  EXPECT_EQ(slabs->SlotsMax(12 * kMi + 1), 0U);
   EXPECT_OK(slabs->CheckInvariants());
 }
 
