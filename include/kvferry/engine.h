@@ -113,7 +113,8 @@ class KVFERRY_EXPORT Engine final {
   Result<Ticket> Erase(const KeysRequest& request, CompletionQueue& queue);
 
   // The handles of a completed Pin, in the order of its keys: as many as its completion said
-  // (`handles` must have just that size). Once for a ticket; kInvalidArgument for a stale one.
+  // (`handles` must have just that size, all of them empty). Once for a ticket; kInvalidArgument
+  // for a stale one.
   Status Collect(Ticket ticket, std::span<BlockHandle> handles);
   // Lets go of the blocks of a completed Pin that will not be collected. A stale one is no error.
   void Discard(Ticket ticket);

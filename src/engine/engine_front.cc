@@ -21,7 +21,8 @@ std::string Refusal(std::string_view what, std::string_view reason) {
 Status TooManyRequests(std::uint32_t requests_max) {
   return Status::Error(StatusCode::kResourceExhausted,
                        "all " + std::to_string(requests_max) +
-                           " requests are in use; poll completions, or raise requests_max");
+                           " requests are in use; poll completions, collect or discard "
+                           "what was pinned, or raise requests_max");
 }
 
 // A pool is for the process that made it: half of what that may use, unless told otherwise.
@@ -262,6 +263,12 @@ Status EngineFront::Collect(Ticket ticket, std::span<BlockHandle> handles) {
                              std::to_string(slot.handles) +
                              " are ready; give as many as Completion::blocks_ready");
   }
+  if (!std::all_of(handles.begin(), handles.end(),
+                   [](const BlockHandle& handle) { return handle.is_empty(); })) {
+    // To let go of what they hold takes the lock that is held here.
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "a handle to collect into still holds a block; release it first");
+  }
   std::uint32_t entry = slot.first_handle;
   for (BlockHandle& handle : handles) {
     KVFERRY_CHECK(entry != kNone);
@@ -271,8 +278,6 @@ Status EngineFront::Collect(Ticket ticket, std::span<BlockHandle> handles) {
     fresh.entry_ = entry;
     fresh.bytes_ = held.bytes;
     entry = held.next;
-    // What it held before is let go without the lock; an empty one holds nothing.
-    KVFERRY_CHECK(handle.is_empty());
     handle = std::move(fresh);
   }
   slot.state = State::kFree;

@@ -166,6 +166,22 @@ TEST_F(EngineTest, KeepsPinnedBlocksWhileTheirHandlesLive) {
   handles.clear();
 }
 
+TEST_F(EngineTest, CollectsIntoEmptyHandlesOnly) {
+  const auto keys = KeysOf(1, 2);
+  Put(keys, 1, space_);
+  const Completion first = Await(engine_->Pin({.in = space_, .keys = keys}, *queue_));
+  const Completion second = Await(engine_->Pin({.in = space_, .keys = keys}, *queue_));
+  std::vector<BlockHandle> handles(2);
+  ASSERT_OK(engine_->Collect(first.ticket, handles));
+
+  EXPECT_STATUS(engine_->Collect(second.ticket, handles), StatusCode::kInvalidArgument);
+  EXPECT_FALSE(handles[0].is_empty());
+
+  handles.clear();
+  handles.resize(2);
+  EXPECT_OK(engine_->Collect(second.ticket, handles));
+}
+
 TEST_F(EngineTest, ErasesKeysAndNamespaces) {
   const auto keys = KeysOf(1, 8);
   const NamespaceHandle other = Add("other");
