@@ -46,7 +46,7 @@ template <class Options, class Visit>
 requires std::same_as<std::remove_const_t<Options>, EngineOptions>
 void VisitOptions(Options& options, Visit&& visit) {
   using enum OptionUnit;
-  visit(OptionFacts{"host.bytes", kMiB, 16 * kTiB, kBytes, true,
+  visit(OptionFacts{"host.bytes", 2 * kMiB, 16 * kTiB, kBytes, true,
                     "0 takes half of the memory that the process may use"},
         options.host.bytes);
   visit(OptionFacts{.name = "host.huge_pages"}, options.host.huge_pages);

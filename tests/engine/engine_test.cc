@@ -97,6 +97,20 @@ class EngineTest : public ::testing::Test {
   }
 };
 
+TEST_F(EngineTest, OpensWithTheLeastOptionsThatAreValid) {
+  EngineOptions least = SmallOptions();
+  least.block_bytes = 4 << 10;
+  least.host.bytes = 1 << 20;
+  EXPECT_STATUS(least.Validate(), StatusCode::kInvalidArgument);
+  least.host.bytes = 2 << 20;
+  least.namespaces_max = least.requests_max = least.blocks_per_request_max = 1;
+  least.handles_max = 1;
+  least.history.blocks_max = 0;
+  ASSERT_OK(least.Validate());
+
+  EXPECT_OK(Engine::Open(least));
+}
+
 TEST_F(EngineTest, GivesBackWhatWasPut) {
   const auto keys = KeysOf(1, 20);
 

@@ -40,7 +40,7 @@ TEST(EngineOptionsTest, AcceptsItsDefaultsAndItsBounds) {
   EXPECT_OK(EngineOptions().Validate());
 
   EngineOptions least;
-  least.host.bytes = 1 << 20;
+  least.host.bytes = 2 << 20;
   least.block_bytes = 4096;
   least.host.held_percent = 1;
   least.history.blocks_max = 0;
@@ -76,7 +76,7 @@ TEST(EngineOptionsTest, SaysWhichOptionWhatItIsAndWhatItMayBe) {
   options = {};
   options.host.bytes = 5000;
   EXPECT_EQ(MessageOf(options),
-            "host.bytes is 5000: it must be 0 or lie between 1MiB and 16TiB; 0 takes half of the "
+            "host.bytes is 5000: it must be 0 or lie between 2MiB and 16TiB; 0 takes half of the "
             "memory that the process may use");
 
   options = {};
