@@ -81,6 +81,7 @@ class EngineTest : public ::testing::Test {
                  std::vector<std::vector<std::byte>>& blocks) {
     blocks.assign(keys.size(), std::vector<std::byte>(kBlockBytes));
     std::vector<std::byte*> targets;
+    targets.reserve(blocks.size());
     for (auto& block : blocks) {
       targets.push_back(block.data());
     }
