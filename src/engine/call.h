@@ -16,10 +16,10 @@ struct Call {
 
   Kind kind = Kind::kGet;
   NamespaceHandle in;
-  std::uint8_t epoch = 0;  // The namespace's when the call was made.
   bool has_parent = false;
   bool has_own_deadline = false;
   TierSet tiers = TierSet::All();
+  std::uint32_t erasures = 0;  // Of the namespace, when the call was made.
   std::uint32_t block_bytes = 0;
   std::uint32_t tag = 0;
   std::uint64_t session = 0;
@@ -29,6 +29,9 @@ struct Call {
   std::span<const std::byte* const> sources;
   std::span<std::byte* const> targets;
   BlockKey parent;
+
+  // Of the blocks that it may get and store.
+  std::uint8_t epoch() const { return static_cast<std::uint8_t>(erasures); }
 };
 
 }  // namespace kvferry::engine

@@ -28,7 +28,7 @@ void EngineCore::Announce(Request& request) {
     const BlockRecord& block = book_.index()[record];
     if (block.host_state != CopyState::kResident ||
         block.namespace_index != request.call.in.index ||
-        block.namespace_epoch != request.call.epoch) {
+        block.namespace_epoch != request.call.epoch()) {
       break;
     }
     path_.push_back(record);

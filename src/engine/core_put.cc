@@ -20,7 +20,7 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
   if (request.next + kKeysAhead < call.keys.size()) {
     book_.Prefetch(call.keys[request.next + kKeysAhead]);
   }
-  if (call.epoch != namespaces_.epoch(call.in) || !call.tiers.Has(TierKind::kHost)) {
+  if (call.erasures != namespaces_.erasures(call.in) || !call.tiers.Has(TierKind::kHost)) {
     Refuse(request,
            call.tiers.Has(TierKind::kHost) ? MissReason::kErased : MissReason::kNotAllowed);
     return Progress::kNext;
@@ -48,7 +48,7 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
   fresh.key = key;
   fresh.size_bytes = call.block_bytes;
   fresh.namespace_index = call.in.index;
-  fresh.namespace_epoch = call.epoch;
+  fresh.namespace_epoch = call.epoch();
   const auto reserved = host_->ReserveNew(
       {.access = request.access, .parent = ParentOf(request, request.next)}, fresh);
   if (reserved.record == kNoRecord) {

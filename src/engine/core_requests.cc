@@ -180,7 +180,7 @@ EngineCore::Found EngineCore::Look(const Call& call, const BlockKey& key) {
   if (block.namespace_index != call.in.index) {
     return {kNoRecord, MissReason::kOtherNamespace};
   }
-  if (block.namespace_epoch != call.epoch) {
+  if (block.namespace_epoch != call.epoch()) {
     if (block.namespace_epoch != namespaces_.epoch(call.in)) {
       WithdrawAll(record, MissReason::kErased);
     }

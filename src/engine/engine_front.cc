@@ -156,7 +156,7 @@ Result<Call> EngineFront::CallOf(Call::Kind kind,
   Call call;
   call.kind = kind;
   call.in = in;
-  call.epoch = namespaces_.epoch(in);
+  call.erasures = namespaces_.erasures(in);
   call.block_bytes = namespaces_.block_bytes(in);
   call.keys = keys;
   call.tiers = options.tiers;

@@ -100,7 +100,7 @@ Status NamespaceTable::BeginErase(NamespaceHandle in) {
                          "blocks of the namespace's last erasure are still being removed; try "
                          "again shortly");
   }
-  ++entry.epoch;  // From here on no older block is a hit.
+  ++entry.erasures;  // From here on no older block is a hit.
   // After the epoch: who begins to sweep knows by it what is old.
   entry.is_sweeping = true;
   ++sweeps_;

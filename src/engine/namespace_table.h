@@ -35,7 +35,14 @@ class NamespaceTable {
   }
 
   // Of namespaces that were added -----------------------------------------------------------------
-  std::uint8_t epoch(NamespaceHandle in) const noexcept { return entries_[in.index].epoch.load(); }
+  // How often it was erased. A call may outlast so many erasures that its epoch comes round again,
+  // so it is known by this number.
+  std::uint32_t erasures(NamespaceHandle in) const noexcept {
+    return entries_[in.index].erasures.load();
+  }
+  std::uint8_t epoch(NamespaceHandle in) const noexcept {
+    return static_cast<std::uint8_t>(erasures(in));
+  }
   std::uint32_t block_bytes(NamespaceHandle in) const noexcept {
     return entries_[in.index].block_bytes;
   }
@@ -66,7 +73,7 @@ class NamespaceTable {
     NamespaceId id;
     std::uint32_t block_bytes = 0;
     std::uint32_t tenant = 0;
-    std::atomic<std::uint8_t> epoch = 0;
+    std::atomic<std::uint32_t> erasures = 0;
     std::atomic<bool> is_sweeping = false;
   };
   struct TenantEntry {

@@ -309,7 +309,7 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
   engine::Call call;
   call.kind = pending.kind;
   call.in = NamespaceHandle{static_cast<std::uint16_t>(pending.space)};
-  call.epoch = namespaces_.epoch(call.in);
+  call.erasures = namespaces_.erasures(call.in);
   call.block_bytes = kBlockBytes[pending.space];
   call.session = random_.Below(8);
   call.has_own_deadline = random_.Chance(0.5);

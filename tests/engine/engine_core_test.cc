@@ -1,0 +1,120 @@
+// The engine without its threads: calls that meet what only the mover's own time can bring about.
+#include "engine/engine_core.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_blocks.h"
+
+namespace kvferry::engine {
+namespace {
+
+using testing::BytesOf;
+using testing::KeysOf;
+using testing::NamespaceOf;
+
+constexpr std::uint32_t kBlockBytes = 4 << 10;
+
+// Does a job when it is asked for.
+class InlineWorkers final : public CopyWorkers {
+ public:
+  void Submit(CopyJob& job) override { waiting_.push_back(&job); }
+  std::size_t Reap(Instant /*now*/, std::span<CopyJob*> done) override {
+    const std::size_t count = std::min(done.size(), waiting_.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      done[i] = waiting_.back();
+      waiting_.pop_back();
+      RunCopyJob(*done[i]);
+    }
+    return count;
+  }
+  std::size_t in_flight() const noexcept override { return waiting_.size(); }
+
+ private:
+  std::vector<CopyJob*> waiting_;
+};
+
+class EngineCoreTest : public ::testing::Test, private RequestSink {
+ protected:
+  void SetUp() override {
+    auto slabs = tiers::HostSlabs::Create({.memory = {.bytes = 4 << 20}});
+    ASSERT_OK(slabs);
+    slabs_ = std::move(*slabs);
+    EngineCore::Options options;
+    options.residents_max = 64;
+    options.requests_max = 4;
+    options.blocks_per_request_max = 256;
+    options.handles_max = 4;
+    auto core = EngineCore::Create(
+        options, {.workers = workers_, .slabs = *slabs_, .namespaces = namespaces_, .sink = *this});
+    ASSERT_OK(core);
+    core_ = std::move(*core);
+    auto space = namespaces_.Add(NamespaceOf("model"), {.block_bytes = kBlockBytes});
+    ASSERT_OK(space);
+    space_ = *space;
+  }
+
+  void StepUntilIdle() {
+    do {
+      now_ += std::chrono::microseconds(1);
+    } while (core_->Step(now_) || !core_->is_idle());
+    core_->CheckInvariants();
+  }
+
+  // A put of blocks that all have the same bytes.
+  Call PutOf(const std::vector<BlockKey>& keys) {
+    sources_.assign(keys.size(), block_.data());
+    Call call;
+    call.kind = Call::Kind::kPut;
+    call.in = space_;
+    call.erasures = namespaces_.erasures(space_);
+    call.block_bytes = kBlockBytes;
+    call.deadline = Instant::max();
+    call.keys = keys;
+    call.sources = sources_;
+    return call;
+  }
+
+  Instant now_{std::chrono::seconds(1)};
+  NamespaceTable namespaces_{4};
+  NamespaceHandle space_;
+  std::unique_ptr<EngineCore> core_;
+  Completion ended_;
+
+ private:
+  void OnRequestDone(std::uint32_t /*request*/,
+                     const Completion& completion,
+                     std::uint32_t /*first_handle*/) noexcept override {
+    ended_ = completion;
+  }
+
+  InlineWorkers workers_;
+  std::unique_ptr<tiers::HostSlabs> slabs_;
+  std::vector<std::byte> block_ = BytesOf(1, kBlockBytes);
+  std::vector<const std::byte*> sources_;
+};
+
+// A put from before so many erasures that the namespace's epoch has come round to its own.
+TEST_F(EngineCoreTest, DiscardsAPutThatIsOlderThanAllEpochs) {
+  const auto keys = KeysOf(1, 8);
+  const Call put = PutOf(keys);
+  for (int erasure = 0; erasure < 256; ++erasure) {
+    ASSERT_OK(namespaces_.BeginErase(space_));
+    StepUntilIdle();
+  }
+
+  core_->Start(0, put);
+  StepUntilIdle();
+
+  EXPECT_EQ(ended_.blocks_stored, 0U);
+  EXPECT_EQ(ended_.next_missing, MissReason::kErased);
+  EXPECT_EQ(core_->Match(space_, keys).blocks(), 0U);
+}
+
+}  // namespace
+}  // namespace kvferry::engine
