@@ -15,7 +15,7 @@ CopyDesk::CopyDesk(CopyWorkers& workers, std::uint32_t checks_max)
 
 bool CopyDesk::HasRoom(CopyJob::Kind kind) const {
   return kind == CopyJob::Kind::kVerify || open_[IndexOf(kind)] != kNoJob ||
-         request_jobs_ < kRequestJobsMax;
+         (request_jobs_ < kRequestJobsMax && request_bytes_ < kRequestBytesMax);
 }
 
 void CopyDesk::Add(CopyJob::Kind kind, const CopyPiece& piece) {
@@ -35,6 +35,7 @@ void CopyDesk::Add(CopyJob::Kind kind, const CopyPiece& piece) {
   job.pieces[job.piece_count] = piece;
   ++job.piece_count;
   job.size_bytes += piece.size_bytes;
+  request_bytes_ += kind == CopyJob::Kind::kVerify ? 0 : piece.size_bytes;
   ++pieces_in_flight_;
   if (job.is_full()) {
     Send(open);
@@ -65,7 +66,10 @@ std::size_t CopyDesk::Reap(Instant now, CopySink& sink) {
         ++pieces;
         sink.OnPieceDone(job->kind, piece);
       }
-      request_jobs_ -= job->kind == CopyJob::Kind::kVerify ? 0 : 1;
+      if (job->kind != CopyJob::Kind::kVerify) {
+        --request_jobs_;
+        request_bytes_ -= job->size_bytes;
+      }
       free_.push_back(job->owner);
     }
   }

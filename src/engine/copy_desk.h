@@ -27,8 +27,10 @@ class CopySink {
 // For the mover thread.
 class CopyDesk {
  public:
-  // Request jobs in flight; also bounds the bytes that their copies have in flight.
+  // Request jobs in flight. A copy that has begun is waited for whatever its request's deadline, so
+  // their bytes are bounded as well: past this many no further job is begun.
   static constexpr std::uint32_t kRequestJobsMax = 32;
+  static constexpr std::uint64_t kRequestBytesMax = std::uint64_t{128} << 20;
 
   // At most `checks_max` pieces of kind kVerify are added before they are done.
   CopyDesk(CopyWorkers& workers, std::uint32_t checks_max);
@@ -61,6 +63,7 @@ class CopyDesk {
   std::vector<std::uint32_t> free_;
   std::array<std::uint32_t, kKinds> open_{kNoJob, kNoJob, kNoJob, kNoJob};
   std::uint32_t request_jobs_ = 0;
+  std::uint64_t request_bytes_ = 0;
   std::size_t pieces_in_flight_ = 0;
   std::array<CopyJob*, 16> done_{};
 };
