@@ -5,6 +5,8 @@ find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto)
 find_package(spdlog 1.10 CONFIG REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8.1)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing>=2.3)
+# Not by RocksDB's CMake package: its search for zstd takes variables that ours has set.
+pkg_check_modules(rocksdb REQUIRED IMPORTED_TARGET rocksdb>=7.8)
 find_package(TBB 2021.8 CONFIG REQUIRED)
 find_package(simdjson 3.0 CONFIG REQUIRED)
 find_package(nlohmann_json 3.11 CONFIG REQUIRED)

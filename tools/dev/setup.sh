@@ -17,7 +17,7 @@ TEXT
 readonly demo_packages=(
   g++ cmake ninja-build ccache pkg-config git
   libssl-dev libxxhash-dev libspdlog-dev libtbb-dev libzstd-dev zlib1g-dev libarchive-dev
-  liburing-dev libsimdjson-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev
+  liburing-dev librocksdb-dev libsimdjson-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev
   libbenchmark-dev
   python3 python3-matplotlib
 )

@@ -81,8 +81,8 @@ class Manifest {
   virtual std::uint32_t in_flight() const noexcept = 0;
   virtual std::uint32_t in_flight_max() const noexcept = 0;
 
-  // The restart scan, of the state at open. Segments and values may be read as often as wanted and
-  // before the first batch; block rows come once, in order of place, in pieces.
+  // The restart scan. Segments and values may be read as often as wanted, which may wait for the
+  // drive; block rows come once, in order of place, in pieces, as they were at open.
   virtual Result<std::vector<SegmentRow>> ReadSegments() = 0;
   // The values whose name starts with `prefix`, in order of name.
   virtual Result<std::vector<MetaValue>> ReadMeta(std::string_view prefix) = 0;

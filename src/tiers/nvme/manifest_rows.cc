@@ -1,4 +1,4 @@
-// The byte layout of a block's row.
+// The byte layouts of the rows of blocks and of segments.
 #include "tiers/nvme/manifest_rows.h"
 
 #include <string>
@@ -36,6 +36,38 @@ Result<BlockRow> DecodeBlockRow(std::span<const std::byte, kBlockRowBytes> bytes
     return Status::Error(StatusCode::kDataLoss,
                          "a block's row has unknown flags " + std::to_string(row.flags));
   }
+  return row;
+}
+
+std::array<std::byte, kSegmentRowBytes> Encode(const SegmentRow& row) {
+  std::array<std::byte, kSegmentRowBytes> bytes{};
+  FieldWriter writer(bytes);
+  writer.Put(row.life.segment);
+  writer.Put(row.used_pages);
+  writer.Put(row.life.generation);
+  writer.Put(row.live_bytes);
+  writer.Put(static_cast<std::uint64_t>(row.opened_unix_ms));
+  writer.Put(static_cast<std::uint8_t>(row.state));
+  writer.Put(static_cast<std::uint8_t>(row.stream));
+  return bytes;
+}
+
+Result<SegmentRow> DecodeSegmentRow(std::span<const std::byte, kSegmentRowBytes> bytes) {
+  FieldReader reader(bytes);
+  SegmentRow row;
+  row.life.segment = reader.Take<std::uint32_t>();
+  row.used_pages = reader.Take<std::uint32_t>();
+  row.life.generation = reader.Take<std::uint64_t>();
+  row.live_bytes = reader.Take<std::uint64_t>();
+  row.opened_unix_ms = static_cast<std::int64_t>(reader.Take<std::uint64_t>());
+  const auto state = reader.Take<std::uint8_t>();
+  const auto stream = reader.Take<std::uint8_t>();
+  if (state > static_cast<std::uint8_t>(SegmentState::kQuarantined) ||
+      stream > static_cast<std::uint8_t>(SegmentStream::kProtected) || !reader.TakeZeros()) {
+    return Status::Error(StatusCode::kDataLoss, "a segment's row is not of this version");
+  }
+  row.state = static_cast<SegmentState>(state);
+  row.stream = static_cast<SegmentStream>(stream);
   return row;
 }
 

@@ -87,4 +87,10 @@ struct SegmentRow {
   bool operator==(const SegmentRow&) const = default;
 };
 
+// A segment's row in the manifest: numbers little-endian, state and stream after them, then zeros.
+inline constexpr std::size_t kSegmentRowBytes = 40;
+std::array<std::byte, kSegmentRowBytes> Encode(const SegmentRow& row);
+// kDataLoss for a state, a stream or other bits that this version does not know.
+Result<SegmentRow> DecodeSegmentRow(std::span<const std::byte, kSegmentRowBytes> bytes);
+
 }  // namespace kvferry::tiers

@@ -52,6 +52,32 @@ TEST(BlockRowTest, IsRefusedWithFlagsOfALaterVersion) {
   EXPECT_STATUS(DecodeBlockRow(Encode(row)), StatusCode::kDataLoss);
 }
 
+TEST(SegmentRowTest, ComesBackAndIsRefusedWithWhatIsUnknown) {
+  SegmentRow row;
+  row.life = {0x01020304, 0x05060708090a0b0c};
+  row.state = SegmentState::kQuarantined;
+  row.stream = SegmentStream::kProtected;
+  row.used_pages = 0x0d0e0f10;
+  row.live_bytes = 0x1112131415161718;
+  row.opened_unix_ms = -2;
+  const auto bytes = Encode(row);
+
+  const Result<SegmentRow> decoded = DecodeSegmentRow(bytes);
+  ASSERT_OK(decoded);
+  EXPECT_EQ(*decoded, row);
+  EXPECT_EQ(bytes[0], std::byte{0x04});
+  EXPECT_EQ(bytes[4], std::byte{0x10});
+  EXPECT_EQ(bytes[8], std::byte{0x0c});
+  EXPECT_EQ(bytes[16], std::byte{0x18});
+  EXPECT_EQ(bytes[24], std::byte{0xfe});
+  for (const std::size_t at :
+       {std::size_t{32}, std::size_t{33}, std::size_t{34}, std::size_t{39}}) {
+    auto changed = bytes;
+    changed.at(at) = std::byte{9};
+    EXPECT_STATUS(DecodeSegmentRow(changed), StatusCode::kDataLoss);
+  }
+}
+
 // The scan's order is what makes one life's rows one run.
 TEST(BlockPlaceTest, SortsBySegmentThenLifeThenPage) {
   const BlockPlace places[] = {{{1, 5}, 9}, {{1, 6}, 0}, {{1, 6}, 1}, {{2, 1}, 0}};
