@@ -11,7 +11,6 @@
 #define KVFERRY_SCOPED_CAPABILITY KVFERRY_THREAD_ATTRIBUTE(scoped_lockable)
 #define KVFERRY_GUARDED_BY(mutex) KVFERRY_THREAD_ATTRIBUTE(guarded_by(mutex))
 // For a pointer that never changes: what it points to is guarded.
-#define KVFERRY_PT_GUARDED_BY(mutex) KVFERRY_THREAD_ATTRIBUTE(pt_guarded_by(mutex))
 #define KVFERRY_REQUIRES(...) KVFERRY_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define KVFERRY_EXCLUDES(...) KVFERRY_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define KVFERRY_ACQUIRE(...) KVFERRY_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))

@@ -67,7 +67,7 @@ class BlockHistory {
 
   mutable Mutex mutex_;
   std::uint32_t bucket_count_;
-  const std::unique_ptr<Bucket[]> buckets_ KVFERRY_PT_GUARDED_BY(mutex_);
+  const std::unique_ptr<Bucket[]> buckets_;  // What is in them is guarded by mutex_.
   std::uint32_t blocks_ KVFERRY_GUARDED_BY(mutex_) = 0;
 };
 

@@ -49,6 +49,13 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
   fresh.size_bytes = call.block_bytes;
   fresh.namespace_index = call.in.index;
   fresh.namespace_epoch = call.epoch();
+  // Without a tier below, what is more than the pool would push out the root of its own path.
+  const MissReason obstacle =
+      nvme_ == nullptr ? host_->CannotHold(fresh, request.next + 1U) : MissReason::kNone;
+  if (obstacle != MissReason::kNone) {
+    Refuse(request, obstacle);
+    return Progress::kNext;
+  }
   const auto reserved = host_->ReserveNew(
       {.access = request.access, .parent = ParentOf(request, request.next)}, fresh);
   if (reserved.record == kNoRecord) {

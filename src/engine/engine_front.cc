@@ -94,7 +94,10 @@ Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& opti
                                                                .slabs = *front->slabs_,
                                                                .namespaces = front->namespaces_,
                                                                .sink = *front}));
-    front->stats_ = front->core_->Stats();
+    {
+      const MutexLock lock(front->mutex_);
+      front->stats_ = front->core_->Stats();
+    }
     front->mover_ = std::thread([engine = front.get()] { engine->RunMover(); });
     return front;
   } catch (const std::bad_alloc&) {

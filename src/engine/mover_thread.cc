@@ -52,8 +52,13 @@ bool EngineFront::TakeInbox() {
     const MutexLock lock(mutex_);
     std::swap(inbox_, taken_);
     // A slot whose request has ended may have been given to another one, which nobody cancelled.
-    std::erase_if(taken_.cancels,
-                  [this](std::uint32_t slot) { return !IsCancelWanted(slots_[slot]); });
+    std::size_t kept = 0;
+    for (const std::uint32_t slot : taken_.cancels) {
+      if (IsCancelWanted(slots_[slot])) {
+        taken_.cancels[kept++] = slot;
+      }
+    }
+    taken_.cancels.resize(kept);
   }
   const bool has_taken =
       !taken_.calls.empty() || !taken_.cancels.empty() || !taken_.releases.empty();

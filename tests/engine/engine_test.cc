@@ -161,6 +161,18 @@ TEST_F(EngineTest, EvictsTheLeastRecentAndRemembersIt) {
   EXPECT_EQ(stats.lookups, stats.hits_host + 1);
 }
 
+TEST_F(EngineTest, KeepsTheRootOfAPutThatIsLongerThanThePool) {
+  // What came last would push out what came first, and a path without its root is no hit.
+  const auto keys = KeysOf(1, 600);
+
+  const Completion put = Put(keys, 1, space_);
+
+  EXPECT_EQ(put.blocks_ready, 512U);
+  EXPECT_EQ(put.blocks_stored, 512U);
+  EXPECT_EQ(put.next_missing, MissReason::kDropped);
+  EXPECT_EQ(engine_->Match(space_, keys).host_blocks, 512U);
+}
+
 TEST_F(EngineTest, KeepsPinnedBlocksWhileTheirHandlesLive) {
   const auto keys = KeysOf(1, 3);
   Put(keys, 1, space_);
