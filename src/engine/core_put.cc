@@ -65,19 +65,24 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
     Refuse(request, reserved.refusal);
     return Progress::kNext;
   }
+  BeginFill(number, reserved.record);
+  return Progress::kNext;
+}
+
+// Has the request's next block copied into the place that its record was given.
+void EngineCore::BeginFill(std::uint32_t number, RecordIndex record) {
   const std::uint32_t taken = requests_.BeginNext(number);
   Operation& operation = requests_.operation(taken);
   operation.stage = Operation::Stage::kFilling;
-  operation.record = reserved.record;
-  book_.index().use(reserved.record).set_filler(FillerOf(taken));
+  operation.record = record;
+  book_.index().use(record).set_filler(FillerOf(taken));
   CopyPiece piece;
-  piece.source = call.sources[operation.index];
-  piece.target = host_->BytesOf(reserved.record).data();
-  piece.size_bytes = call.block_bytes;
+  piece.source = requests_[number].call.sources[operation.index];
+  piece.target = host_->BytesOf(record).data();
+  piece.size_bytes = requests_[number].call.block_bytes;
   piece.operation = taken;
-  piece.key = key;
+  piece.key = book_.index()[record].key;
   desk_.Add(CopyJob::Kind::kCopyAndSum, piece);
-  return Progress::kNext;
 }
 
 void EngineCore::OnPutCopied(const CopyPiece& piece) {

@@ -156,6 +156,7 @@ class EngineCore final : private CopySink, private OnboardSink {
 
   // core_put.cc.
   Progress BeginPut(std::uint32_t request);
+  void BeginFill(std::uint32_t request, RecordIndex record);
   void OnPutCopied(const CopyPiece& piece);
 
   // core_erase.cc.
