@@ -230,7 +230,7 @@ TEST_F(RocksManifestTest, RefusesToStartAfreshOverOldFiles) {
 // The files of a closed manifest, with rows in tables and in the log, and one bit changed.
 class ChangedManifestTest : public RocksManifestTest {
  protected:
-  static constexpr std::uint32_t kRows = 20;
+  static constexpr std::uint32_t kRows = 10;
 
   void SetUp() override {
     RocksManifestTest::SetUp();
@@ -292,7 +292,7 @@ TEST_F(ChangedManifestTest, IsRefusedForItsListOfTables) {
 }
 
 TEST_F(ChangedManifestTest, IsRefusedForItsTables) {
-  ChangeEverywhere(".sst", 3);
+  ChangeEverywhere(".sst", 2);
   EXPECT_GT(refused_count_, 0);
 }
 
