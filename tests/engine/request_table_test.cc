@@ -30,6 +30,7 @@ TEST(RequestTableTest, TheWindowMovesOnOverLeadingBlocksOnly) {
   table.Begin(0, CallFor(keys));
   Request& request = table[0];
   std::vector<std::uint32_t> operations;
+  operations.reserve(3);
   for (int i = 0; i < 3; ++i) {
     operations.push_back(BeginStage(table, 0));
   }

@@ -158,10 +158,12 @@ TEST_P(IoRingConformanceTest, EndsEachOfTenThousandOnce) {
   constexpr std::size_t kOpCount = 10'000;
   Random random(1);
   std::vector<IoOp> ops(kOpCount);
+  // Each has memory of its own: one that was passed by all others may still be under way.
+  AlignedBytes memory(kOpCount * kPage);
   for (std::size_t i = 0; i < kOpCount; ++i) {
     const bool is_write = random.Chance(0.25);
     const auto kind = is_write ? IoOp::Kind::kWrite : IoOp::Kind::kRead;
-    ops[i] = MakeOp(kind, random.Below(256) * kPage, bytes_.page(i % 64), sink_);
+    ops[i] = MakeOp(kind, random.Below(256) * kPage, memory.page(i), sink_);
     Status submitted = ring_->Submit(ops[i]);
     while (submitted.code() == StatusCode::kResourceExhausted) {
       WaitAndReap();

@@ -1,11 +1,11 @@
 // RocksManifest over failing drives, after a kill, and over files that were changed.
 #include "tiers/nvme/rocks_manifest.h"
 
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
