@@ -16,7 +16,9 @@ namespace kvferry::stress {
 // Thread-compatible.
 class SimCopyWorkers final : public engine::CopyWorkers {
  public:
-  SimCopyWorkers(const ClockSource& clock, Random random) : clock_(clock), random_(random) {}
+  // `skips_copies`: says of every copy that it was made, and makes none.
+  SimCopyWorkers(const ClockSource& clock, Random random, bool skips_copies = false)
+      : clock_(clock), random_(random), skips_copies_(skips_copies) {}
 
   void Submit(engine::CopyJob& job) override;
   std::size_t Reap(Instant now, std::span<engine::CopyJob*> done) override;
@@ -33,6 +35,7 @@ class SimCopyWorkers final : public engine::CopyWorkers {
 
   const ClockSource& clock_;
   Random random_;
+  bool skips_copies_;
   std::vector<Waiting> waiting_;
 };
 

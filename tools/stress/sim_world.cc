@@ -97,7 +97,7 @@ SimWorld::SimWorld(const SimOptions& options)
   auto slabs = tiers::HostSlabs::Create(slab_options);
   KVFERRY_CHECK(slabs.ok());
   slabs_ = std::move(*slabs);
-  workers_ = std::make_unique<SimCopyWorkers>(clock_, random_.Fork());
+  workers_ = std::make_unique<SimCopyWorkers>(clock_, random_.Fork(), options.skips_copies);
 
   engine::EngineCore::Options core;
   core.residents_max = static_cast<std::uint32_t>(random_.Chance(0.5) ? random_.Between(1, 8)

@@ -30,6 +30,8 @@ struct SimOptions {
   // requests under way at a time.
   std::uint32_t residents_max = 0;
   std::uint32_t callers = 0;
+  // Copies are told as done that were not: a bug that has to be found.
+  bool skips_copies = false;
 };
 
 // What happened in one run or several, so that a run in which nothing did is found out.
