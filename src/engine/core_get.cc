@@ -229,7 +229,6 @@ void EngineCore::HoldBlock(std::uint32_t number) {
   handles_[handle].next = after;
   (before == kNone ? request.first_handle : handles_[before].next) = handle;
   request.last_handle = after == kNone ? handle : request.last_handle;
-  ++request.handles;
   EndOperation(number, MissReason::kNone);
 }
 

@@ -39,7 +39,6 @@ struct Request {
   // Handles of a Pin, in the order of its keys.
   std::uint32_t first_handle = kNone;
   std::uint32_t last_handle = kNone;
-  std::uint32_t handles = 0;
 
   std::uint32_t ready() const { return base < limit ? base : limit; }
 };

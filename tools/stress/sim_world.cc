@@ -19,7 +19,7 @@ constexpr std::uint32_t kKeysPerNamespace = 48;
 constexpr std::uint64_t kHostBytes = std::uint64_t{4} << 20;
 constexpr std::uint32_t kBlocksPerRequestMax = 12;
 constexpr Duration kLateness = std::chrono::milliseconds(100);
-// Steps without any progress and without anything to wait for that prove a deadlock.
+// Small, so that segments are reused within a run.
 constexpr std::uint32_t kPagesPerSegment = 64;
 
 // Sizes with and without whole pages, in different size classes.
