@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvferry/export.h"
 #include "kvferry/status.h"
@@ -29,6 +30,36 @@ struct HostTierOptions {
   std::uint32_t held_percent = 50;  // What handles may keep of it at most.
 };
 
+enum class NvmeIo : std::uint8_t {
+  kAuto,     // io_uring, and threads where the kernel refuses it.
+  kUring,    // "io_uring"; the tier does not open where the kernel refuses it.
+  kThreads,  // Whatever the kernel offers.
+};
+
+struct NvmeTierOptions {
+  // Folders or raw block devices, one a drive. Empty: no NVMe tier. Their names are of printable
+  // ASCII, without '?', so that they can stand in a file and be printed.
+  std::vector<std::string> paths;
+  // Folder of the manifest. Empty: `manifest` in the first folder. Needed where the first path is a
+  // raw device.
+  std::string manifest_path;
+  // What the tier's files may take together, the manifest included; needed with paths.
+  std::uint64_t capacity_bytes = 0;
+  // The unit that is reused as a whole, in whole MiB. 0: min(256 MiB, a drive's share / 64), but as
+  // many as four blocks of block_bytes need.
+  std::uint64_t segment_bytes = 0;
+  std::uint64_t write_bytes_per_day = 0;  // 0: no budget.
+  std::uint32_t protected_percent = 50;   // What persisted blocks may take of the tier.
+  // A group of writes is made durable when it has so many bytes, or when its first is so old.
+  std::uint64_t commit_bytes = std::uint64_t{32} << 20;
+  std::uint32_t commit_ms = 100;
+  std::uint32_t in_flight_max = 128;  // Reads and writes in flight in the kernel.
+  NvmeIo io = NvmeIo::kAuto;
+  bool is_required = true;  // Open fails with the tier; false: it stays off and is tried again.
+  std::uint32_t probe_ms = 5'000;  // How often a tier that is off is tried.
+  bool may_format = false;         // Take over a raw device that carries something else.
+};
+
 // Departed blocks that are remembered, for miss reasons and for policies that learn from them.
 struct HistoryOptions {
   std::uint32_t blocks_max = 65'536;  // At most 16 bytes each.
@@ -37,6 +68,7 @@ struct HistoryOptions {
 // Validate() says what is out of range, and why.
 struct EngineOptions {
   HostTierOptions host;
+  NvmeTierOptions nvme;
   HistoryOptions history;
   // The usual size of a block. Tables are sized for host.bytes / block_bytes blocks (and at least
   // 64); smaller ones are kept as long as the tables have room.
@@ -55,13 +87,14 @@ struct EngineOptions {
   KVFERRY_EXPORT Status Validate() const;
 };
 
-// One line an option, "host.bytes = 68719476736", in a fixed order; what ParseEngineOptions reads.
+// One line an option, "host.bytes = 68719476736", in a fixed order (a long list goes on in the next
+// lines); what ParseEngineOptions reads.
 KVFERRY_EXPORT std::string ToString(const EngineOptions& options);
 
 // Reads TOML: tables and keys named like the fields ("[host]", "bytes = \"64GiB\"", "block_bytes =
-// 262144"); sizes also as text with KiB, MiB, GiB, TiB. What is not named keeps its default; an
-// unknown key, a wrong type and a number out of range are kInvalidArgument, naming `origin`, the
-// line and the key. The result has passed Validate().
+// 262144"); sizes also as text with KiB, MiB, GiB, TiB; paths as a list of texts. What is not named
+// keeps its default; an unknown key, a wrong type and a number out of range are kInvalidArgument,
+// naming `origin`, the line and the key. The result has passed Validate().
 KVFERRY_EXPORT Result<EngineOptions> ParseEngineOptions(std::string_view toml,
                                                         std::string_view origin);
 

@@ -8,11 +8,14 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "kvferry/options.h"
 #include "kvferry/status.h"
 
 #include "base/bytes.h"
+#include "tiers/nvme/open_io_ring.h"
+#include "tiers/nvme/store_layout.h"
 
 namespace kvferry::engine {
 
@@ -21,10 +24,11 @@ enum class OptionUnit : std::uint8_t {
   kBytes,  // Also as text with a unit.
   kMilliseconds,
   kPercent,
+  kPath,
   kSeed,  // Any 64 bits; above what TOML's integers hold as text.
 };
 
-// Of a number; texts and switches have a name and a remedy only.
+// Of a number; texts and switches have a name only, paths their unit as well.
 struct OptionFacts {
   std::string_view name;  // "host.bytes": the field, and its key in a file.
   std::int64_t min = 0;
@@ -40,6 +44,40 @@ inline constexpr std::uint64_t kHostBlocksMin = 8;
 // Policies number resident and remembered blocks in 28 bits; a few numbers are spare.
 inline constexpr std::uint64_t kNumberedBlocksMax = (std::uint64_t{1} << 28) - 1024;
 inline constexpr std::uint64_t kMillisecondsMax = 3'600'000;
+
+template <class Options, class Visit>
+void VisitNvmeOptions(Options& nvme, Visit& visit) {
+  using enum OptionUnit;
+  visit(OptionFacts{.name = "nvme.paths", .unit = kPath}, nvme.paths);
+  visit(OptionFacts{.name = "nvme.manifest_path", .unit = kPath}, nvme.manifest_path);
+  visit(OptionFacts{"nvme.capacity_bytes", 4 * kMiB, 1024 * kTiB, kBytes, true,
+                    "give what all files of the tier may take together"},
+        nvme.capacity_bytes);
+  visit(OptionFacts{"nvme.segment_bytes", tiers::kSegmentBytesMin, tiers::kSegmentBytesMax, kBytes,
+                    true, "0 chooses by the capacity, and does for most"},
+        nvme.segment_bytes);
+  visit(OptionFacts{"nvme.write_bytes_per_day", kMiB, 1024 * kTiB, kBytes, true,
+                    "0 sets no budget; a drive's data sheet says what it bears"},
+        nvme.write_bytes_per_day);
+  visit(OptionFacts{"nvme.protected_percent", 0, 90, kPercent, false,
+                    "it is the part of the tier that persisted blocks may take"},
+        nvme.protected_percent);
+  visit(OptionFacts{"nvme.commit_bytes", 4 * kKiB, kGiB, kBytes, false,
+                    "32MiB keep a drive at its rate; fewer make writes durable sooner"},
+        nvme.commit_bytes);
+  visit(OptionFacts{"nvme.commit_ms", 1, 60'000, kMilliseconds, false,
+                    "it is how long a write may stay without being durable"},
+        nvme.commit_ms);
+  visit(OptionFacts{"nvme.in_flight_max", 2, tiers::IoRingOptions::kInFlightMax, kCount, false,
+                    "128 keep a few drives busy"},
+        nvme.in_flight_max);
+  visit(OptionFacts{.name = "nvme.io"}, nvme.io);
+  visit(OptionFacts{.name = "nvme.is_required"}, nvme.is_required);
+  visit(OptionFacts{"nvme.probe_ms", 10, kMillisecondsMax, kMilliseconds, false,
+                    "each try opens the drives anew"},
+        nvme.probe_ms);
+  visit(OptionFacts{.name = "nvme.may_format"}, nvme.may_format);
+}
 
 // Calls `visit` with the facts and the field of each option, in the order of ToString.
 template <class Options, class Visit>
@@ -58,6 +96,7 @@ void VisitOptions(Options& options, Visit&& visit) {
   visit(OptionFacts{"host.held_percent", 1, 100, kPercent, false,
                     "it is the part of host.bytes that handles may keep"},
         options.host.held_percent);
+  VisitNvmeOptions(options.nvme, visit);
   visit(OptionFacts{"history.blocks_max", 0, (std::uint64_t{1} << 28) - 2, kCount, false,
                     "each takes up to 16 bytes, and 65,536 do for most"},
         options.history.blocks_max);
@@ -103,10 +142,18 @@ Status CheckRange(const OptionFacts& facts, Number value) {
   return OutOfRange(facts, std::to_string(value));
 }
 
-std::string_view NameOf(HugePages pages);
+// A field that is one of some named values.
+template <class Field>
+concept Choice = std::is_enum_v<Field>;
+
+// Empty for a number that is none of the values.
+std::string_view NameOf(HugePages value);
+std::string_view NameOf(NvmeIo value);
 // Whether `name` is one of a value; sets it if so.
-bool ReadHugePages(std::string_view name, HugePages& pages);
+bool ReadChoice(std::string_view name, HugePages& value);
+bool ReadChoice(std::string_view name, NvmeIo& value);
 // "none, transparent or reserved".
-std::string_view HugePagesNames();
+std::string_view NamesLike(HugePages any);
+std::string_view NamesLike(NvmeIo any);
 
 }  // namespace kvferry::engine

@@ -1,25 +1,60 @@
 // Checks and text form of engine options.
 #include "kvferry/options.h"
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kvferry/policy.h"
 
 #include "engine/count_text.h"
 #include "engine/option_table.h"
+#include "tiers/nvme/store_layout.h"
+#include "tiers/nvme/superblock.h"
 
 namespace kvferry::engine {
 namespace {
 
-struct NamedPages {
+template <Choice Field>
+struct Named {
   std::string_view name;
-  HugePages pages;
+  Field value;
 };
-constexpr std::array<NamedPages, 3> kHugePages = {{{"none", HugePages::kNone},
-                                                   {"transparent", HugePages::kTransparent},
-                                                   {"reserved", HugePages::kReserved}}};
+constexpr std::array<Named<HugePages>, 3> kHugePages = {{{"none", HugePages::kNone},
+                                                         {"transparent", HugePages::kTransparent},
+                                                         {"reserved", HugePages::kReserved}}};
+constexpr std::array<Named<NvmeIo>, 3> kNvmeIo = {
+    {{"auto", NvmeIo::kAuto}, {"io_uring", NvmeIo::kUring}, {"threads", NvmeIo::kThreads}}};
+
+template <Choice Field>
+std::string_view NameIn(std::span<const Named<Field>> table, Field value) {
+  for (const Named<Field>& named : table) {
+    if (named.value == value) {
+      return named.name;
+    }
+  }
+  return {};
+}
+
+template <Choice Field>
+bool ReadFrom(std::span<const Named<Field>> table, std::string_view name, Field& value) {
+  for (const Named<Field>& named : table) {
+    if (named.name == name) {
+      value = named.value;
+      return true;
+    }
+  }
+  return false;
+}
+
+// A printed list goes on in the next line before it has so many bytes, so that it reads back: a
+// file's lines have at most 1 KiB. A path fits one if each of its characters takes two.
+constexpr std::size_t kListLineBytes = 1000;
+constexpr std::size_t kPathBytesMax = 480;
 
 // In the largest binary unit that divides it, as a file may write it.
 std::string SizeText(std::uint64_t bytes) {
@@ -49,13 +84,18 @@ class RangeChecker {
     Keep(CheckRange(facts, value));
   }
   void operator()(const OptionFacts&, bool) {}
-  void operator()(const OptionFacts& facts, HugePages pages) {
-    if (NameOf(pages).empty()) {
-      Keep(Invalid(std::string(facts.name) + " is " + std::to_string(static_cast<unsigned>(pages)) +
-                   ": it must be " + std::string(HugePagesNames())));
+  template <Choice Field>
+  void operator()(const OptionFacts& facts, Field value) {
+    if (NameOf(value).empty()) {
+      Keep(Invalid(std::string(facts.name) + " is " + std::to_string(static_cast<unsigned>(value)) +
+                   ": it must be " + std::string(NamesLike(value))));
     }
   }
+  void operator()(const OptionFacts&, const std::vector<std::string>&) {}  // In CheckNvme.
   void operator()(const OptionFacts& facts, const std::string& policy) {
+    if (facts.unit == OptionUnit::kPath) {
+      return;  // In CheckNvme.
+    }
     const auto created = CreateEvictionPolicy(policy, {.entries_max = 2, .residents_max = 1});
     Keep(created.status().WithContext(facts.name));
   }
@@ -98,9 +138,137 @@ struct ValueText {
                                               : Quoted(std::to_string(value));
   }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
-  std::string operator()(HugePages pages) const { return Quoted(NameOf(pages)); }
+  template <Choice Field>
+  std::string operator()(Field value) const {
+    return Quoted(NameOf(value));
+  }
   std::string operator()(const std::string& text) const { return Quoted(text); }
+  std::string operator()(const std::vector<std::string>& texts) const {
+    std::string list = "[";
+    std::size_t line_begin = 0;
+    for (const std::string& text : texts) {
+      const std::string quoted = Quoted(text);
+      if (list.size() - line_begin + quoted.size() > kListLineBytes) {
+        line_begin = list.size() + 1;
+        list.append(",\n ");
+      } else {
+        list.append(list.size() > 1 ? ", " : "");
+      }
+      list.append(quoted);
+    }
+    return list.append("]");
+  }
 };
+
+bool IsPathCharacter(char c) {
+  return c >= 0x20 && c <= 0x7e && c != '?';
+}
+
+// Whether a file can name it and a message can show it; the file's reader puts '?' for what is not
+// ASCII.
+Status CheckPath(const std::string& name, const std::string& path) {
+  if (path.empty()) {
+    return Invalid(name + " is empty: name a folder or a raw device");
+  }
+  if (path.size() > kPathBytesMax) {
+    return Invalid(name + " has " + CountText(path.size()) + " bytes: it may have at most " +
+                   CountText(kPathBytesMax));
+  }
+  if (!std::all_of(path.begin(), path.end(), IsPathCharacter)) {
+    std::string shown = path;
+    std::replace_if(
+        shown.begin(), shown.end(), [](char c) { return !IsPathCharacter(c); }, '?');
+    return Invalid(name + " is " + Quoted(shown) +
+                   ": it must be of printable ASCII characters other than '?'; make a symbolic "
+                   "link with such a name");
+  }
+  return Status::Ok();
+}
+
+// The same for "/a", "/a/" and "/b/../a"; links are not followed.
+std::string PlainPath(const std::string& path) {
+  std::string plain = std::filesystem::path(path).lexically_normal().string();
+  if (plain.size() > 1 && plain.back() == '/') {
+    plain.pop_back();
+  }
+  return plain;
+}
+
+Status CheckNvmePaths(const NvmeTierOptions& nvme) {
+  if (nvme.paths.size() > tiers::kDriveCountMax) {
+    return Invalid("nvme.paths has " + CountText(nvme.paths.size()) + " drives: it may have " +
+                   CountText(tiers::kDriveCountMax));
+  }
+  std::vector<std::string> plain;
+  for (std::size_t i = 0; i < nvme.paths.size(); ++i) {
+    const std::string name = "nvme.paths[" + std::to_string(i) + "]";
+    KVFERRY_RETURN_IF_ERROR(CheckPath(name, nvme.paths[i]));
+    const auto found = std::find(plain.begin(), plain.end(), PlainPath(nvme.paths[i]));
+    if (found != plain.end()) {
+      return Invalid(name + " is " + Quoted(nvme.paths[i]) + ", which is nvme.paths[" +
+                     std::to_string(found - plain.begin()) +
+                     "] as well: name each drive once, and one folder a drive");
+    }
+    plain.push_back(PlainPath(nvme.paths[i]));
+  }
+  if (nvme.manifest_path.empty()) {
+    return Status::Ok();
+  }
+  KVFERRY_RETURN_IF_ERROR(CheckPath("nvme.manifest_path", nvme.manifest_path));
+  if (std::find(plain.begin(), plain.end(), PlainPath(nvme.manifest_path)) != plain.end()) {
+    return Invalid("nvme.manifest_path is " + Quoted(nvme.manifest_path) +
+                   ", which is a drive's path: the manifest needs a folder of its own, such as " +
+                   Quoted(PlainPath(nvme.manifest_path) + "/manifest"));
+  }
+  return Status::Ok();
+}
+
+Status CheckNvmeSegments(const NvmeTierOptions& nvme, std::uint64_t block_bytes) {
+  if (nvme.segment_bytes % tiers::kSegmentBytesUnit != 0) {
+    return Invalid("nvme.segment_bytes is " + SizeText(nvme.segment_bytes) +
+                   ": it must be of whole MiB, such as " +
+                   SizeText(AlignUp(nvme.segment_bytes, tiers::kSegmentBytesUnit)));
+  }
+  const std::uint64_t least_bytes = tiers::SegmentBytesFor(block_bytes);
+  if (nvme.segment_bytes != 0 && nvme.segment_bytes < least_bytes) {
+    return Invalid("nvme.segment_bytes is " + SizeText(nvme.segment_bytes) +
+                   " and block_bytes is " + SizeText(block_bytes) +
+                   ": a segment must hold four blocks; raise nvme.segment_bytes to " +
+                   SizeText(least_bytes) + ", or lower block_bytes");
+  }
+  const std::uint64_t segment_bytes = std::max(nvme.segment_bytes, least_bytes);
+  const std::uint64_t drive_bytes =
+      tiers::kSegmentsAtBytes + tiers::kSegmentCountMin * segment_bytes;
+  if (tiers::DataBytesOf(nvme.capacity_bytes) / nvme.paths.size() < drive_bytes) {
+    return Invalid("nvme.capacity_bytes is " + SizeText(nvme.capacity_bytes) +
+                   ": beside the manifest it must hold two segments of " + SizeText(segment_bytes) +
+                   " on each of " + CountText(nvme.paths.size()) +
+                   " drives; raise nvme.capacity_bytes to " +
+                   SizeText(tiers::CapacityFor(nvme.paths.size() * drive_bytes)) +
+                   (nvme.segment_bytes > least_bytes ? ", or lower nvme.segment_bytes"
+                                                     : ", or lower block_bytes"));
+  }
+  return Status::Ok();
+}
+
+Status CheckNvme(const NvmeTierOptions& nvme, std::uint64_t block_bytes) {
+  KVFERRY_RETURN_IF_ERROR(CheckNvmePaths(nvme));
+  if (!nvme.paths.empty()) {
+    if (nvme.capacity_bytes == 0) {
+      return Invalid(
+          "nvme.capacity_bytes is 0 and nvme.paths has drives: say what the tier's files may take "
+          "together");
+    }
+    return CheckNvmeSegments(nvme, block_bytes);
+  }
+  if (nvme.capacity_bytes != 0 || !nvme.manifest_path.empty()) {
+    return Invalid(
+        std::string(nvme.capacity_bytes != 0 ? "nvme.capacity_bytes" : "nvme.manifest_path") +
+        " is given and nvme.paths is empty: name a folder or a raw device a drive, or leave both "
+        "out");
+  }
+  return Status::Ok();
+}
 
 Status CheckTogether(const EngineOptions& options) {
   const std::uint64_t blocks = options.host.bytes / options.block_bytes;
@@ -116,7 +284,7 @@ Status CheckTogether(const EngineOptions& options) {
                    ": together they may be at most " + CountText(kNumberedBlocksMax) +
                    "; raise block_bytes, or lower the other two");
   }
-  return Status::Ok();
+  return CheckNvme(options.nvme, options.block_bytes);
 }
 
 }  // namespace
@@ -134,27 +302,25 @@ Status OutOfRange(const OptionFacts& facts, std::string_view value) {
   return Invalid(std::move(message));
 }
 
-std::string_view NameOf(HugePages pages) {
-  for (const NamedPages& named : kHugePages) {
-    if (named.pages == pages) {
-      return named.name;
-    }
-  }
-  return {};
+std::string_view NameOf(HugePages value) {
+  return NameIn<HugePages>(kHugePages, value);
+}
+std::string_view NameOf(NvmeIo value) {
+  return NameIn<NvmeIo>(kNvmeIo, value);
 }
 
-bool ReadHugePages(std::string_view name, HugePages& pages) {
-  for (const NamedPages& named : kHugePages) {
-    if (named.name == name) {
-      pages = named.pages;
-      return true;
-    }
-  }
-  return false;
+bool ReadChoice(std::string_view name, HugePages& value) {
+  return ReadFrom<HugePages>(kHugePages, name, value);
+}
+bool ReadChoice(std::string_view name, NvmeIo& value) {
+  return ReadFrom<NvmeIo>(kNvmeIo, name, value);
 }
 
-std::string_view HugePagesNames() {
+std::string_view NamesLike(HugePages /*any*/) {
   return "none, transparent or reserved";
+}
+std::string_view NamesLike(NvmeIo /*any*/) {
+  return "auto, io_uring or threads";
 }
 
 }  // namespace kvferry::engine

@@ -64,9 +64,9 @@ Status CheckSize(std::string_view toml, std::string_view origin) {
   return Status::Ok();
 }
 
-// The text with a '?' for each byte that is not ASCII. No name and no value has any, so they matter
-// in comments only; and toml++ 3.3 asks of characters such as U+00E9 whether they are blanks in a
-// way that has no defined answer.
+// The text with a '?' for each byte that is not ASCII. No name and no value has any (a path with
+// '?' is refused for that), so they matter in comments only; and toml++ 3.3 asks of characters such
+// as U+00E9 whether they are blanks in a way that has no defined answer.
 std::string WithAsciiOnly(std::string_view toml) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   std::string text(toml.substr(toml.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0));
@@ -99,6 +99,17 @@ bool IsOption(std::string_view key) {
     is_option = is_option || facts.name == key;
   });
   return is_option;
+}
+
+// Whether options are in a table of that name.
+bool IsSection(std::string_view name) {
+  bool is_section = false;
+  const EngineOptions options;
+  engine::VisitOptions(options, [&](const OptionFacts& facts, const auto&) {
+    is_section = is_section ||
+                 facts.name.substr(0, facts.name.find('.') + 1) == std::string(name).append(".");
+  });
+  return is_section;
 }
 
 // The option whose name, or whose name without its table, is the least work to get from `key`.
@@ -153,7 +164,7 @@ Status RefuseUnknown(const toml::table& table, const std::string& path, std::str
       continue;
     }
     const toml::table* inner = node.as_table();
-    const bool is_section = name == "host" || name == "history";
+    const bool is_section = IsSection(name);
     const std::string place = At(origin, key.source().begin.line);
     if (inner == nullptr) {
       return is_section ? NotATable(name, place) : NotAnOption(name, place);
@@ -237,10 +248,11 @@ class FileReader {
     return Status::Ok();
   }
 
-  static Status Read(const OptionFacts& facts, const toml::node& node, HugePages& field) {
+  template <engine::Choice Field>
+  static Status Read(const OptionFacts& facts, const toml::node& node, Field& field) {
     const auto* text = node.as_string();
-    if (text == nullptr || !engine::ReadHugePages(text->get(), field)) {
-      return WrongType(facts, engine::HugePagesNames());
+    if (text == nullptr || !engine::ReadChoice(text->get(), field)) {
+      return WrongType(facts, engine::NamesLike(field));
     }
     return Status::Ok();
   }
@@ -250,7 +262,21 @@ class FileReader {
     if (text == nullptr) {
       return WrongType(facts, "text, in quotes");
     }
-    field = Shown(text->get());
+    field = facts.unit == OptionUnit::kPath ? text->get() : Shown(text->get());
+    return Status::Ok();
+  }
+
+  static Status Read(const OptionFacts& facts,
+                     const toml::node& node,
+                     std::vector<std::string>& field) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) {
+      return WrongType(facts, "a list of texts, such as [\"/mnt/a\", \"/mnt/b\"]");
+    }
+    field.clear();
+    for (const toml::node& item : *array) {
+      KVFERRY_RETURN_IF_ERROR(Read(facts, item, field.emplace_back()));
+    }
     return Status::Ok();
   }
 

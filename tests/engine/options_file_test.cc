@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,6 +30,15 @@ numa_node = 1
 is_populated = false
 policy = "adaptive:s3-fifo"
 
+[nvme]
+paths = [
+  "/mnt/nvme0",  # A drive each.
+  '/mnt/nvme1'
+]
+capacity_bytes = "6TiB"
+io = "io_uring"
+may_format = true
+
 [history]
 blocks_max = 1_000_000
 )";
@@ -43,6 +53,19 @@ EngineOptions Unusual() {
   options.host.verify_on_get = true;
   options.host.policy = "second-sight:gdsf";
   options.host.held_percent = 7;
+  options.nvme.paths = {"/mnt/a b", "c\"\\"};
+  options.nvme.manifest_path = "/var/lib/kvferry";
+  options.nvme.capacity_bytes = std::uint64_t{5} << 40;
+  options.nvme.segment_bytes = std::uint64_t{17} << 20;
+  options.nvme.write_bytes_per_day = std::uint64_t{1} << 40;
+  options.nvme.protected_percent = 18;
+  options.nvme.commit_bytes = 19'000;
+  options.nvme.commit_ms = 20;
+  options.nvme.in_flight_max = 21;
+  options.nvme.io = NvmeIo::kThreads;
+  options.nvme.is_required = false;
+  options.nvme.probe_ms = 22;
+  options.nvme.may_format = true;
   options.history.blocks_max = 8;
   options.block_bytes = 5'000;
   options.namespaces_max = 9;
@@ -74,6 +97,31 @@ TEST(OptionsFileTest, ReadsBackWhatIsPrinted) {
   EXPECT_EQ(ParseEngineOptions(ToString(Unusual()), "printed")->seed, ~std::uint64_t{0});
 }
 
+// As many drives as there may be, with names as long as they may be: no line may be too long.
+TEST(OptionsFileTest, ReadsBackALongListOfDrives) {
+  EngineOptions options;
+  options.nvme.capacity_bytes = std::uint64_t{1} << 40;
+  for (int i = 0; i < 64; ++i) {
+    const std::string name = "/mnt/" + std::to_string(i);
+    options.nvme.paths.push_back(name + std::string(i % 2 == 0 ? 0 : 480 - name.size(), '"'));
+  }
+  ASSERT_OK(options.Validate());
+
+  const auto parsed = ParseEngineOptions(ToString(options), "printed");
+
+  ASSERT_OK(parsed);
+  EXPECT_EQ(parsed->nvme.paths, options.nvme.paths);
+}
+
+// '?' stands for what is not ASCII in a file that is read: another folder must not be taken for it.
+TEST(OptionsFileTest, RefusesPathsBeyondAscii) {
+  for (const std::string_view name : {"/mnt/gr\xc3\xb6n", "/mnt/gr\\u00f6n", "/mnt/a?"}) {
+    EXPECT_THAT(
+        Refusal("nvme.capacity_bytes = \"1TiB\"\nnvme.paths = [\"" + std::string(name) + "\"]\n"),
+        HasSubstr("must be of printable ASCII characters"));
+  }
+}
+
 TEST(OptionsFileTest, ReadsTablesSizesAndKeepsDefaults) {
   const auto parsed = ParseEngineOptions(kExample, "engine.toml");
 
@@ -86,12 +134,19 @@ TEST(OptionsFileTest, ReadsTablesSizesAndKeepsDefaults) {
   EXPECT_FALSE(parsed->host.is_populated);
   EXPECT_EQ(parsed->host.policy, "adaptive:s3-fifo");
   EXPECT_EQ(parsed->host.held_percent, EngineOptions().host.held_percent);
+  EXPECT_EQ(parsed->nvme.paths, (std::vector<std::string>{"/mnt/nvme0", "/mnt/nvme1"}));
+  EXPECT_EQ(parsed->nvme.capacity_bytes, std::uint64_t{6} << 40);
+  EXPECT_EQ(parsed->nvme.io, NvmeIo::kUring);
+  EXPECT_TRUE(parsed->nvme.may_format);
+  EXPECT_TRUE(parsed->nvme.is_required);
+  EXPECT_EQ(parsed->nvme.commit_bytes, EngineOptions().nvme.commit_bytes);
   EXPECT_EQ(parsed->history.blocks_max, 1'000'000U);
   EXPECT_EQ(parsed->requests_max, EngineOptions().requests_max);
 }
 
 TEST(OptionsFileTest, TakesAnEmptyFileAndEmptySections) {
-  for (const std::string_view toml : {"", "\n# Nothing.\n", "[host]\n[history]\n"}) {
+  for (const std::string_view toml :
+       {"", "\n# Nothing.\n", "[host]\n[nvme]\npaths = []\n[history]\n"}) {
     const auto parsed = ParseEngineOptions(toml, "engine.toml");
     ASSERT_OK(parsed);
     EXPECT_EQ(ToString(*parsed), ToString(EngineOptions()));
@@ -118,7 +173,9 @@ TEST(OptionsFileTest, RefusesUnknownKeysWithTheNearestOne) {
             "engine.toml:2: 'hots.policy' is no option; did you mean 'host.policy'?");
   EXPECT_EQ(Refusal("policy = \"auto\"\n"),
             "engine.toml:1: 'policy' is no option; did you mean 'host.policy'?");
-  EXPECT_THAT(Refusal("[nvme]\n"), StartsWith("engine.toml:1: 'nvme' is no option"));
+  EXPECT_THAT(Refusal("[hbm]\n"), StartsWith("engine.toml:1: 'hbm' is no option"));
+  EXPECT_EQ(Refusal("[nvme]\npath = \"/mnt/a\"\n"),
+            "engine.toml:2: 'nvme.path' is no option; did you mean 'nvme.paths'?");
   EXPECT_THAT(Refusal("\"a\\u001bb\" = 1\n"), StartsWith("engine.toml:1: 'a?b' is no option"));
 }
 
@@ -137,6 +194,15 @@ TEST(OptionsFileTest, RefusesWrongTypesWithTheirLine) {
   EXPECT_EQ(Refusal("seed = \"5x\"\n"), "engine.toml:1: seed must be a whole number");
   EXPECT_EQ(Refusal("requests_max = { a = 1 }\n"),
             "engine.toml:1: requests_max must be a whole number");
+  for (const std::string_view paths : {"\"/mnt/a\"", "{ a = 1 }", "3"}) {
+    EXPECT_EQ(
+        Refusal("nvme.paths = " + std::string(paths) + "\n"),
+        "engine.toml:1: nvme.paths must be a list of texts, such as [\"/mnt/a\", \"/mnt/b\"]");
+  }
+  EXPECT_EQ(Refusal("nvme.paths = [\"/mnt/a\", 3]\n"),
+            "engine.toml:1: nvme.paths must be text, in quotes");
+  EXPECT_EQ(Refusal("nvme.io = \"uring\"\n"),
+            "engine.toml:1: nvme.io must be auto, io_uring or threads");
   EXPECT_EQ(Refusal("host = 5\n"),
             "engine.toml:1: 'host' holds options: write [host], and them below it");
 }

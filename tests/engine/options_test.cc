@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -27,12 +28,21 @@ std::string MessageOf(const EngineOptions& options) {
   return std::string(status.message());
 }
 
+NvmeTierOptions WithDrives(std::vector<std::string> paths) {
+  NvmeTierOptions nvme;
+  nvme.paths = std::move(paths);
+  nvme.capacity_bytes = std::uint64_t{1} << 30;
+  return nvme;
+}
+
 // Stops compiling when a struct gains a field, and says: add it to option_table.h, docs/options.md
 // and the tests of this folder.
 [[maybe_unused]] void NameEveryField() {
   [[maybe_unused]] const auto& [h1, h2, h3, h4, h5, h6, h7] = HostTierOptions();
+  [[maybe_unused]] const auto& [n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13] =
+      NvmeTierOptions();
   [[maybe_unused]] const auto& [d1] = HistoryOptions();
-  [[maybe_unused]] const auto& [e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12] =
+  [[maybe_unused]] const auto& [e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13] =
       EngineOptions();
 }
 
@@ -48,6 +58,14 @@ TEST(EngineOptionsTest, AcceptsItsDefaultsAndItsBounds) {
   least.handles_max = least.deadline_ms = 1;
   least.close_deadline_ms = 0;
   least.transfers_max = 2;
+  least.nvme = WithDrives({"a"});
+  least.nvme.capacity_bytes = 4 << 20;
+  least.nvme.segment_bytes = least.nvme.write_bytes_per_day = 1 << 20;
+  least.nvme.protected_percent = 0;
+  least.nvme.commit_bytes = 4096;
+  least.nvme.commit_ms = 1;
+  least.nvme.in_flight_max = 2;
+  least.nvme.probe_ms = 10;
   EXPECT_OK(least.Validate());
 
   EngineOptions greatest;
@@ -62,6 +80,18 @@ TEST(EngineOptionsTest, AcceptsItsDefaultsAndItsBounds) {
   greatest.deadline_ms = greatest.close_deadline_ms = 3'600'000;
   greatest.copy_threads = 256;
   greatest.seed = ~std::uint64_t{0};
+  greatest.nvme = WithDrives({std::string(480, 'a')});
+  for (int i = 1; i < 64; ++i) {
+    greatest.nvme.paths.push_back("/mnt/" + std::to_string(i));
+  }
+  greatest.nvme.manifest_path = "/mnt/manifest";
+  greatest.nvme.capacity_bytes = greatest.nvme.write_bytes_per_day = std::uint64_t{1024} << 40;
+  greatest.nvme.segment_bytes = greatest.nvme.commit_bytes = 1 << 30;
+  greatest.nvme.protected_percent = 90;
+  greatest.nvme.commit_ms = 60'000;
+  greatest.nvme.in_flight_max = 4096;
+  greatest.nvme.io = NvmeIo::kThreads;
+  greatest.nvme.probe_ms = 3'600'000;
   EXPECT_OK(greatest.Validate());
 }
 
@@ -119,7 +149,7 @@ TEST(EngineOptionsTest, RefusesEachNumberBeyondItsBounds) {
 
   engine::VisitOptions(options, try_bounds);
 
-  EXPECT_EQ(refused.size(), 22U);
+  EXPECT_EQ(refused.size(), 37U);
   EXPECT_OK(options.Validate());
 }
 
@@ -148,11 +178,90 @@ TEST(EngineOptionsTest, ChecksOptionsTogether) {
             "together they may be at most 268,434,432; raise block_bytes, or lower the other two");
 }
 
+// A store over half of its drives, or over one drive twice, is found when its data is gone.
+TEST(EngineOptionsTest, ChecksThePathsOfDrives) {
+  EngineOptions options;
+  options.nvme = WithDrives({"/mnt/a", "/mnt/b", "/mnt/c/../a/"});
+  EXPECT_EQ(MessageOf(options),
+            "nvme.paths[2] is \"/mnt/c/../a/\", which is nvme.paths[0] as well: name each drive "
+            "once, and one folder a drive");
+  options.nvme = WithDrives({"/mnt/a", ""});
+  EXPECT_EQ(MessageOf(options), "nvme.paths[1] is empty: name a folder or a raw device");
+  options.nvme = WithDrives({"/mnt/gr\xc3\xb6n\n"});
+  EXPECT_EQ(MessageOf(options),
+            "nvme.paths[0] is \"/mnt/gr??n?\": it must be of printable ASCII characters other than "
+            "'?'; make a symbolic link with such a name");
+  options.nvme = WithDrives({std::string(481, 'a')});
+  EXPECT_EQ(MessageOf(options), "nvme.paths[0] has 481 bytes: it may have at most 480");
+  options.nvme = WithDrives(std::vector<std::string>(65, "/mnt/a"));
+  EXPECT_EQ(MessageOf(options), "nvme.paths has 65 drives: it may have 64");
+
+  options.nvme = WithDrives({"/mnt/a"});
+  options.nvme.manifest_path = "/mnt/a/";
+  EXPECT_EQ(
+      MessageOf(options),
+      "nvme.manifest_path is \"/mnt/a/\", which is a drive's path: the manifest needs a folder "
+      "of its own, such as \"/mnt/a/manifest\"");
+  options.nvme.manifest_path = "/mnt/?";
+  EXPECT_THAT(MessageOf(options), StartsWith("nvme.manifest_path is \"/mnt/?\": it must be of"));
+  options.nvme.manifest_path = "/mnt/a/manifest";
+  EXPECT_OK(options.Validate());
+}
+
+TEST(EngineOptionsTest, ChecksTheCapacityOfDrives) {
+  EngineOptions options;
+  options.nvme = WithDrives({"/mnt/a", "/mnt/b"});
+  options.nvme.capacity_bytes = 0;
+  EXPECT_THAT(MessageOf(options), StartsWith("nvme.capacity_bytes is 0 and nvme.paths has drives"));
+  options.nvme.paths.clear();
+  EXPECT_OK(options.Validate());
+  options.nvme.capacity_bytes = 1 << 30;
+  EXPECT_THAT(MessageOf(options),
+              StartsWith("nvme.capacity_bytes is given and nvme.paths is empty"));
+  options.nvme.capacity_bytes = 0;
+  options.nvme.manifest_path = "/mnt/a";
+  EXPECT_THAT(MessageOf(options),
+              StartsWith("nvme.manifest_path is given and nvme.paths is empty"));
+
+  options.nvme = WithDrives({"/mnt/a", "/mnt/b"});
+  options.nvme.segment_bytes = (8 << 20) - 1;
+  EXPECT_EQ(MessageOf(options),
+            "nvme.segment_bytes is 8388607: it must be of whole MiB, such as 8MiB");
+  options.nvme.segment_bytes = 4 << 20;
+  EXPECT_EQ(MessageOf(options),
+            "nvme.segment_bytes is 4MiB and block_bytes is 1MiB: a segment must hold four blocks; "
+            "raise nvme.segment_bytes to 5MiB, or lower block_bytes");
+  options.nvme.segment_bytes = 5 << 20;
+  EXPECT_OK(options.Validate());
+}
+
+// Else an engine opens with drives that hold nothing.
+TEST(EngineOptionsTest, SaysWhichCapacityWouldDo) {
+  EngineOptions options;
+  options.nvme = WithDrives({"/mnt/a", "/mnt/b"});
+  options.nvme.capacity_bytes = 25 << 20;
+  EXPECT_EQ(
+      MessageOf(options),
+      "nvme.capacity_bytes is 25MiB: beside the manifest it must hold two segments of 5MiB on "
+      "each of 2 drives; raise nvme.capacity_bytes to 26MiB, or lower block_bytes");
+  options.nvme.capacity_bytes = 26 << 20;
+  EXPECT_OK(options.Validate());
+  options.nvme.segment_bytes = 1 << 30;
+  EXPECT_EQ(
+      MessageOf(options),
+      "nvme.capacity_bytes is 26MiB: beside the manifest it must hold two segments of 1GiB on "
+      "each of 2 drives; raise nvme.capacity_bytes to 4162MiB, or lower nvme.segment_bytes");
+  options.nvme.capacity_bytes = std::uint64_t{4162} << 20;
+  EXPECT_OK(options.Validate());
+}
+
 TEST(EngineOptionsTest, PrintsOneLineAnOption) {
   EngineOptions options;
   options.host.bytes = std::uint64_t{64} << 30;
   options.host.policy = "a\"b\\c\n";
   options.seed = ~std::uint64_t{0};
+  options.nvme = WithDrives({"/mnt/a", "b"});
+  options.nvme.io = NvmeIo::kUring;
 
   EXPECT_EQ(ToString(options),
             "host.bytes = 68719476736\n"
@@ -162,6 +271,19 @@ TEST(EngineOptionsTest, PrintsOneLineAnOption) {
             "host.verify_on_get = false\n"
             "host.policy = \"a\\\"b\\\\c\\u000A\"\n"
             "host.held_percent = 50\n"
+            "nvme.paths = [\"/mnt/a\", \"b\"]\n"
+            "nvme.manifest_path = \"\"\n"
+            "nvme.capacity_bytes = 1073741824\n"
+            "nvme.segment_bytes = 0\n"
+            "nvme.write_bytes_per_day = 0\n"
+            "nvme.protected_percent = 50\n"
+            "nvme.commit_bytes = 33554432\n"
+            "nvme.commit_ms = 100\n"
+            "nvme.in_flight_max = 128\n"
+            "nvme.io = \"io_uring\"\n"
+            "nvme.is_required = true\n"
+            "nvme.probe_ms = 5000\n"
+            "nvme.may_format = false\n"
             "history.blocks_max = 65536\n"
             "block_bytes = 1048576\n"
             "namespaces_max = 256\n"

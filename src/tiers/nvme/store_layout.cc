@@ -19,14 +19,6 @@ Status Impossible(const std::string& what) {
   return Status::Error(StatusCode::kInvalidArgument, what);
 }
 
-// The least segment size for four blocks of that many bytes, with header and footer.
-std::uint64_t SegmentBytesFor(std::uint64_t block_bytes_max) {
-  const std::uint64_t payloads = kBlocksPerSegmentMin * AlignUp(block_bytes_max, kDiskPageBytes);
-  const std::uint64_t around =
-      std::uint64_t{kDiskPageBytes} * (1 + FooterPages(kBlocksPerSegmentMin));
-  return AlignUp(payloads + around, kSegmentBytesUnit);
-}
-
 Status CheckSegmentBytes(std::uint64_t segment_bytes) {
   if (segment_bytes < kSegmentBytesMin || segment_bytes > kSegmentBytesMax ||
       segment_bytes % kSegmentBytesUnit != 0) {
@@ -77,6 +69,21 @@ Status CheckFits(const StoreLayout& layout, std::uint64_t drive_bytes) {
                         ": it was cut short; restore its length or format it anew");
   }
   return Status::Ok();
+}
+
+std::uint64_t CapacityFor(std::uint64_t data_bytes) {
+  // Whichever of the three parts is the manifest's, that capacity is enough; so the least is.
+  const std::uint64_t with_eighth = data_bytes + data_bytes / 7 + 1;
+  const std::uint64_t with_floor = data_bytes + 64 * kMiB;
+  const std::uint64_t with_share = data_bytes + data_bytes / 255 + 1;
+  return AlignUp(std::min(with_eighth, std::max(with_floor, with_share)), kMiB);
+}
+
+std::uint64_t SegmentBytesFor(std::uint64_t block_bytes_max) {
+  const std::uint64_t payloads = kBlocksPerSegmentMin * AlignUp(block_bytes_max, kDiskPageBytes);
+  const std::uint64_t around =
+      std::uint64_t{kDiskPageBytes} * (1 + FooterPages(kBlocksPerSegmentMin));
+  return AlignUp(payloads + around, kSegmentBytesUnit);
 }
 
 Result<StoreLayout> LayOut(const LayoutRequest& request) {

@@ -1,6 +1,7 @@
 // StoreLayout: where superblocks, segments, payloads and footers lie on a drive of the NVMe tier.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -47,6 +48,21 @@ struct StoreLayout {
 Status CheckLayout(const StoreLayout& layout);
 // Whether the segments end before the drive or file does; kDataLoss if it has become shorter.
 Status CheckFits(const StoreLayout& layout, std::uint64_t drive_bytes);
+
+// What of the capacity the drives' files may take together. The rest is the manifest's:
+// max(64 MiB, capacity / 256), but at most an eighth. Rows are 64 bytes, so 1/256 holds those of
+// blocks of 32 KiB twice, which compaction needs; 64 MiB hold RocksDB's buffers and logs, which do
+// not shrink with the store as far as tests and small stores do.
+constexpr std::uint64_t DataBytesOf(std::uint64_t capacity_bytes) {
+  const std::uint64_t manifest_bytes = std::max(64 * kMiB, capacity_bytes / 256);
+  return capacity_bytes - std::min(manifest_bytes, capacity_bytes / 8);
+}
+// A capacity in whole MiB whose DataBytesOf is at least `data_bytes`, which is at most 2^62; the
+// least such one but for 1 MiB.
+std::uint64_t CapacityFor(std::uint64_t data_bytes);
+
+// The least size of a segment for four blocks of that many bytes, with header and footer.
+std::uint64_t SegmentBytesFor(std::uint64_t block_bytes_max);
 
 struct LayoutRequest {
   std::uint64_t capacity_bytes = 0;   // What the file may take, all included.

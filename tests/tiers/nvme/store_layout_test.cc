@@ -55,6 +55,29 @@ TEST(StoreLayoutTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
   EXPECT_OK(status_of(~std::uint64_t{0}, 0, 4096));
 }
 
+TEST(DataBytesTest, LeavesTheManifestItsPart) {
+  EXPECT_EQ(DataBytesOf(0), 0U);
+  EXPECT_EQ(DataBytesOf(8 * kMiB), 7 * kMiB);
+  EXPECT_EQ(DataBytesOf(512 * kMiB), 448 * kMiB);
+  EXPECT_EQ(DataBytesOf(kGiB), kGiB - 64 * kMiB);
+  EXPECT_EQ(DataBytesOf(16 * kGiB), 16 * kGiB - 64 * kMiB);
+  EXPECT_EQ(DataBytesOf(kTiB), kTiB - 4 * kGiB);
+}
+
+// A capacity that was told to be enough must be.
+TEST(CapacityForTest, IsEnoughAndAMibibyteTooManyAtMost) {
+  Random random(1);
+  for (int round = 0; round < 10'000; ++round) {
+    const std::uint64_t data = random.Below(std::uint64_t{1} << random.Between(1, 60)) + 1;
+    const std::uint64_t capacity = CapacityFor(data);
+    EXPECT_GE(DataBytesOf(capacity), data);
+    EXPECT_EQ(capacity % kMiB, 0U);
+    if (capacity > 2 * kMiB) {
+      EXPECT_LT(DataBytesOf(capacity - 2 * kMiB), data) << data;
+    }
+  }
+}
+
 TEST(StoreLayoutTest, PlacesPagesOneAfterAnotherToTheEnd) {
   const StoreLayout layout{2 * kMiB, 5};
   EXPECT_EQ(layout.PageOffset(0, 0), kMiB);
@@ -92,7 +115,7 @@ TEST(FooterPagesTest, AreAsFewAsHoldTheRowsAndTheMostRowsFillTheSegment) {
 TEST(CheckRowsTest, FindsOverlapsGapsAreFine) {
   BlockRow row;
   row.stored_bytes = row.raw_bytes = 2 * kDiskPageBytes;
-  const auto status_of = [&row](std::vector<std::uint32_t> pages) {
+  const auto status_of = [&row](const std::vector<std::uint32_t>& pages) {
     std::vector<BlockRow> rows;
     for (const std::uint32_t page : pages) {
       row.page = page;
