@@ -86,11 +86,9 @@ void PrintTable(std::ostream& out, const std::vector<BenchResult>& results) {
 void PrintJson(std::ostream& out, std::string_view bench, const std::vector<BenchResult>& results) {
   out << "{\"bench\": ";
   PrintText(out, bench);
-  out << ", \"machine\": {\"cpu\": ";
-  PrintText(out, CpuName());
-  out << ", \"cores\": " << std::thread::hardware_concurrency() << ", \"kernel\": ";
-  PrintText(out, KernelName());
-  out << "}, \"results\": [";
+  out << ", \"machine\": ";
+  PrintMachine(out);
+  out << ", \"results\": [";
   std::string_view separator;
   for (const BenchResult& result : results) {
     out << separator << "\n{\"case\": ";
@@ -107,6 +105,14 @@ void PrintJson(std::ostream& out, std::string_view bench, const std::vector<Benc
     separator = ",";
   }
   out << "]}\n";
+}
+
+void PrintMachine(std::ostream& out) {
+  out << "{\"cpu\": ";
+  PrintText(out, CpuName());
+  out << ", \"cores\": " << std::thread::hardware_concurrency() << ", \"kernel\": ";
+  PrintText(out, KernelName());
+  out << '}';
 }
 
 std::string DescribeMachine() {

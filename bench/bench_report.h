@@ -27,6 +27,9 @@ void PrintTable(std::ostream& out, const std::vector<BenchResult>& results);
 // them, "value", "unit", "bound", "bound_value", "ratio", "checksum"}]}
 void PrintJson(std::ostream& out, std::string_view bench, const std::vector<BenchResult>& results);
 
+// {"cpu", "cores", "kernel"}, as PrintJson has it.
+void PrintMachine(std::ostream& out);
+
 // "AMD EPYC, 2 cores, Linux 6.1.0".
 std::string DescribeMachine();
 

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kRequestsInFlight = 2;
 
+}  // namespace
+
 Namespace BenchNamespace() {
   Namespace description;
   description.tenant = Tenant::Shared();
@@ -29,8 +31,6 @@ Namespace BenchNamespace() {
   description.rectangle.kv_head_end = 2;
   return description;
 }
-
-}  // namespace
 
 BlockKey KeyOf(std::uint64_t number) {
   BlockKey key;

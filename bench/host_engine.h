@@ -15,6 +15,8 @@ namespace kvferry::bench {
 // A key that looks like a digest; equal numbers give equal keys.
 BlockKey KeyOf(std::uint64_t number);
 std::vector<BlockKey> KeysOf(std::uint64_t first, std::size_t count);
+// The one namespace of benchmarks.
+Namespace BenchNamespace();
 
 // One namespace of blocks of one size. Move-only. Thread-compatible.
 class HostEngine {

@@ -69,8 +69,8 @@ class CommandTest(unittest.TestCase):
 
 
 class HelpTest(CommandTest):
-    COMMANDS = ((), ("replay",), ("stress",), ("bench",), ("bench", "host"), ("trace",),
-                ("trace", "convert"))
+    COMMANDS = ((), ("replay",), ("stress",), ("bench",), ("bench", "host"),
+                ("bench", "nvme"), ("trace",), ("trace", "convert"))
 
     def test_every_command_explains_itself(self):
         for command in self.COMMANDS:
@@ -733,6 +733,47 @@ class BenchTest(CommandTest):
         self.assert_usage(("--seconds", "nan"), "--seconds")
         self.assert_usage(("--blocks", "100"), "--blocks", "16,384")
         self.assert_usage(("--copy-threads", "0"), "--copy-threads")
+
+
+class NvmeBenchTest(CommandTest):
+    """What `bench nvme` refuses before it touches the drive."""
+
+    CASES = ("offload", "onboard", "mixed", "mixed_unlimited")
+
+    def refuse(self, code, arguments, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            done = kvferry("bench", "nvme", "--dir", folder, *arguments)
+            self.assertEqual((done.returncode, done.stdout), (code, b""), arguments)
+            for word in words:
+                self.assertIn(word, done.stderr.decode())
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_help_names_every_case(self):
+        words = kvferry("bench", "nvme", "--help").stdout.decode()
+        for case in self.CASES:
+            self.assertIn(case, words)
+
+    def test_refuses_what_means_nothing(self):
+        self.refuse(2, ("--case", "get"), "--case", "get", "mixed_unlimited")
+        self.refuse(2, ("--block", "1Mi"), "--block", "1Mi")
+        self.refuse(2, ("--block", "5000"), "--block", "4 KiB")
+        self.refuse(2, ("--block", "32MiB"), "--host-bytes", "32 blocks")
+        self.refuse(2, ("--host-bytes", "much"), "--host-bytes", "much")
+        self.refuse(2, ("--store-bytes", "1GiB"), "--store-bytes", "four times")
+        self.refuse(2, ("--seconds", "0"), "--seconds")
+        self.refuse(2, ("--copy-threads", "0"), "--copy-threads")
+
+    def test_refuses_a_folder_that_is_none(self):
+        done = kvferry("bench", "nvme")
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn("--dir", done.stderr.decode())
+        done = kvferry("bench", "nvme", "--dir", "/no/such/folder")
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn("/no/such/folder", done.stderr.decode())
+
+    def test_says_what_room_it_needs_and_takes_none_where_there_is_too_little(self):
+        self.refuse(1, ("--store-bytes", "900TiB"), "files of 1.76 PiB", "are free",
+                    "lower --store-bytes")
 
 
 if __name__ == "__main__":

@@ -39,11 +39,29 @@ struct BenchArguments {
   bool is_quiet = false;
 };
 
+// Of `bench nvme`, likewise.
+struct NvmeBenchArguments {
+  std::string dir;
+  std::vector<std::string> cases;
+  std::vector<std::string> blocks{"256KiB", "1MiB", "4MiB"};
+  double seconds = 200;
+  std::string host_bytes = "512MiB";
+  std::string store_bytes = "4GiB";
+  std::uint32_t copy_threads = 1;
+  bool prints_json = false;
+  bool is_quiet = false;
+};
+
 // Each adds its subcommand to `app`; when the user chose it, the parse runs it and puts the exit
 // code into `exit_code`. All arguments must outlive the parse.
 void AddReplayCommand(CLI::App& app, ReplayArguments& arguments, int& exit_code);
 void AddStressCommand(CLI::App& app, StressArguments& arguments, int& exit_code);
 void AddTraceCommand(CLI::App& app, ConvertArguments& arguments, int& exit_code);
-void AddBenchCommand(CLI::App& app, BenchArguments& arguments, int& exit_code);
+void AddBenchCommand(CLI::App& app,
+                     BenchArguments& host_arguments,
+                     NvmeBenchArguments& nvme_arguments,
+                     int& exit_code);
+// A part of the bench command.
+void AddNvmeBench(CLI::App& bench, NvmeBenchArguments& arguments, int& exit_code);
 
 }  // namespace kvferry::tool

@@ -23,10 +23,11 @@ int Run(int argc, char** argv) {
   kvferry::tool::ConvertArguments convert_arguments;
   kvferry::tool::StressArguments stress_arguments;
   kvferry::tool::BenchArguments bench_arguments;
+  kvferry::tool::NvmeBenchArguments nvme_bench_arguments;
   kvferry::tool::AddReplayCommand(app, replay_arguments, exit_code);
   kvferry::tool::AddStressCommand(app, stress_arguments, exit_code);
   kvferry::tool::AddTraceCommand(app, convert_arguments, exit_code);
-  kvferry::tool::AddBenchCommand(app, bench_arguments, exit_code);
+  kvferry::tool::AddBenchCommand(app, bench_arguments, nvme_bench_arguments, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -1,0 +1,118 @@
+// NvmeEngine: an engine with an NVMe tier, whose two arrows callers keep busy for slices of time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kvferry/engine.h"
+#include "kvferry/function_ref.h"
+
+#include "base/histogram.h"
+#include "bench/caller_memory.h"
+#include "bench/slice_pairs.h"
+
+namespace kvferry::bench {
+
+// Reads ask for blocks in the order in which they were put, in a circle over the latest half of
+// what the tier holds. That is larger than the pool, so each is gone from host memory before its
+// turn comes again. Through the public interface only.
+//
+// Thread-compatible.
+class NvmeEngine {
+  struct Token {};  // Only Open can name it.
+
+ public:
+  struct Options {
+    std::string folder;  // Of the tier's files.
+    std::uint64_t store_bytes = 0;
+    std::uint64_t host_bytes = 0;
+    std::uint32_t block_bytes = 0;
+    std::uint32_t copy_threads = 1;
+  };
+  // What Open gives to the engine; for asking beforehand what is wrong with it.
+  static EngineOptions EngineOptionsOf(const Options& options);
+
+  // `sources` are the caller's blocks, borrowed; at least half as large as the pool. Errors as
+  // Engine::Open and AddNamespace; kUnavailable where the engine has opened without its tier.
+  static Result<std::unique_ptr<NvmeEngine>> Open(const Options& options, CallerMemory& sources);
+
+  NvmeEngine(Token /*token*/, const Options& options, CallerMemory& sources)
+      : options_(options), sources_(sources) {}
+  NvmeEngine(const NvmeEngine&) = delete;
+  NvmeEngine& operator=(const NvmeEngine&) = delete;
+  ~NvmeEngine() = default;
+
+  // Puts as many blocks as the tier has room for, and waits until the drive has them. To be called
+  // once, before the slices.
+  Status Fill();
+
+  // Blocks of the drive are pinned and let go again. kInternal for one that was not there, or came
+  // from host memory; kDataLoss for one with another one's bytes.
+  Result<Slice> Onboard(Duration time);
+  // Blocks are put, each pushing an old one out, until the drive has them all. kInternal for one
+  // that was not written down.
+  Result<Slice> Offload(Duration time);
+  // Onboard with another thread that puts as fast as it can; the slice is of what was read, with
+  // its part of the processor time. What was put has been written down when this returns.
+  Result<Slice> Mixed(Duration time);
+
+  // Of requests in nanoseconds, those of Onboard and Mixed, and those of Offload, since cleared.
+  Histogram& latencies() noexcept { return latencies_; }
+  // Bytes a second that Mixed has written in the slices since the last call.
+  double TakeWriteRate();
+  EngineStats Stats() const { return engine_->Stats(); }
+  std::uint32_t batch_blocks() const noexcept { return batch_blocks_; }
+
+ private:
+  static constexpr std::size_t kRequestsInFlight = 4;
+
+  // What a request borrows.
+  struct Request {
+    Ticket ticket;
+    Instant start;
+    std::uint64_t first = 0;
+    std::vector<BlockKey> keys;
+    std::vector<const std::byte*> sources;
+  };
+  // One caller: its queue and its requests.
+  struct Caller {
+    std::unique_ptr<CompletionQueue> queue;
+    std::array<Request, kRequestsInFlight> requests;
+  };
+  using Begin = FunctionRef<Result<Ticket>(Request&)>;
+  using End = FunctionRef<Status(const Request&, const Completion&)>;
+
+  // Keeps requests in flight until `is_over`, which is asked before each, then lets them end.
+  static Status Pump(Caller& caller, FunctionRef<bool()> is_over, Begin begin, End end);
+  Status PutUntil(FunctionRef<bool()> is_over, Histogram* latencies);
+  Status PinUntil(FunctionRef<bool()> is_over, std::uint64_t& bytes);
+  Result<Ticket> BeginPut(Request& request);
+  Status EndPin(const Request& request, const Completion& completion);
+  // Blocks that have been put and are not on the drive yet. kInternal for what never will be.
+  Result<std::uint64_t> BlocksWaiting() const;
+  Status AwaitBlocksWaiting(std::uint64_t count) const;
+  Status CheckSource(const EngineStats& before) const;
+  void ChooseWindow();
+
+  Options options_;
+  CallerMemory& sources_;
+  std::uint32_t batch_blocks_ = 1;
+  std::unique_ptr<Engine> engine_;  // Goes after the queues.
+  Caller reader_;
+  Caller writer_;
+  NamespaceHandle space_;
+  std::uint64_t stored_ = 0;  // Blocks put; their keys are of the numbers below it.
+  std::uint64_t window_blocks_ = 0;
+  std::uint64_t window_end_ = 0;
+  std::uint64_t next_read_ = 0;
+  Histogram latencies_;
+  double mixed_bytes_ = 0;
+  double mixed_seconds_ = 0;
+};
+
+}  // namespace kvferry::bench
