@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "replay_options.h"
+#include "store_access.h"
 
 namespace kvferry::tool {
 
@@ -63,5 +64,6 @@ void AddBenchCommand(CLI::App& app,
                      int& exit_code);
 // A part of the bench command.
 void AddNvmeBench(CLI::App& bench, NvmeBenchArguments& arguments, int& exit_code);
+void AddInspectCommand(CLI::App& app, StoreArguments& arguments, int& exit_code);
 
 }  // namespace kvferry::tool

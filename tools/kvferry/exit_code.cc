@@ -18,7 +18,10 @@ int ReportStatus(const Status& status) {
   text.append(status.message());
   if (status.native_code() != 0 && status.code() == StatusCode::kIoError) {
     char reason[128] = {};
-    text.append(": ").append(::strerror_r(status.native_code(), reason, sizeof(reason)));
+    const char* const words = ::strerror_r(status.native_code(), reason, sizeof(reason));
+    if (text.find(words) == std::string::npos) {
+      text.append(": ").append(words);
+    }
   }
   std::fprintf(stderr, "%s\n", text.c_str());
   return status.code() == StatusCode::kInvalidArgument ? kExitUsage : kExitFailure;

@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "tiers/nvme/page_io.h"
 
 namespace kvferry::tiers {
 namespace {
@@ -19,50 +20,7 @@ constexpr std::uint64_t kProbeAt = kSuperblockCopies * kSuperblockSpacingBytes;
 constexpr std::size_t kPieceBytes = 256 * kKiB;
 static_assert(kProbeAt + kDiskPageBytes <= kSegmentsAtBytes);
 
-// Aligned for direct I/O.
-template <std::size_t kSize>
-struct alignas(kDiskPageBytes) AlignedBytes {
-  std::array<std::byte, kSize> bytes{};
-};
-using AlignedPage = AlignedBytes<kDiskPageBytes>;
 using AlignedPiece = AlignedBytes<kPieceBytes>;
-
-// How many bytes came before the end; -1 with errno.
-ssize_t ReadAt(int fd, std::span<std::byte> target, std::uint64_t offset) {
-  std::size_t done = 0;
-  while (done < target.size()) {
-    const ssize_t got =
-        ::pread(fd, target.data() + done, target.size() - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got < 0) {
-      return -1;
-    }
-    if (got == 0) {
-      break;
-    }
-    done += static_cast<std::size_t>(got);
-  }
-  return static_cast<ssize_t>(done);
-}
-
-// 0 or errno.
-int WriteAt(int fd, std::span<const std::byte> source, std::uint64_t offset) {
-  std::size_t done = 0;
-  while (done < source.size()) {
-    const ssize_t put =
-        ::pwrite(fd, source.data() + done, source.size() - done, static_cast<off_t>(offset + done));
-    if (put < 0 && errno == EINTR) {
-      continue;
-    }
-    if (put <= 0) {
-      return put == 0 ? EIO : errno;
-    }
-    done += static_cast<std::size_t>(put);
-  }
-  return 0;
-}
 
 // 0 or errno.
 int FallocateAt(int fd, std::uint64_t begin, std::uint64_t end) {
@@ -97,7 +55,7 @@ Result<std::unique_ptr<Drive>> Drive::Open(const std::string& path, DriveAccess 
     name.pop_back();  // With a slash behind it a link would be followed.
   }
   KVFERRY_ASSIGN_OR_RETURN(const PathKind kind, LookAtDrivePath(name));
-  if (kind == PathKind::kNothing && access == DriveAccess::kRead) {
+  if (kind == PathKind::kNothing && access != DriveAccess::kOwn) {
     return PathError({name, "holds no store", "check the path"}, ENOENT);
   }
   const bool is_device = kind == PathKind::kDevice;
@@ -120,7 +78,7 @@ Status Drive::OpenInFolder() {
   if (whole.is_open()) {
     return AdoptFile(std::move(whole));
   }
-  if (access_ == DriveAccess::kRead) {
+  if (access_ != DriveAccess::kOwn) {
     return Status::Ok();
   }
   KVFERRY_ASSIGN_OR_RETURN(FileDescriptor half, OpenBlocksFile(NameIn(kHalfMadeFileName), access_));
@@ -151,17 +109,15 @@ Result<bool> Drive::TryDirectIo() {
     return false;
   }
   AlignedPage page;
-  if (ReadAt(file_.fd(), page.bytes, kProbeAt) < 0 && RefusesDirectIo(errno)) {
-    return false;
-  }
-  return true;  // Other errors are for the reads that matter.
+  // Other errors are for the reads that matter.
+  return !RefusesDirectIo(ReadAt(file_.fd(), page.bytes, kProbeAt).error_number);
 }
 
 Status Drive::SettleDirectIo() {
   KVFERRY_ASSIGN_OR_RETURN(bool is_direct, TryDirectIo());
   if (is_direct && access_ == DriveAccess::kOwn) {
     AlignedPage page;
-    int error = ReadAt(file_.fd(), page.bytes, kProbeAt) < 0 ? errno : 0;
+    int error = ReadAt(file_.fd(), page.bytes, kProbeAt).error_number;
     error = error != 0 ? error : WriteAt(file_.fd(), page.bytes, kProbeAt);
     if (error != 0 && !RefusesDirectIo(error)) {
       return PathError({file_path(), "fails a read and a write of a page at 256 KiB",
@@ -186,9 +142,11 @@ SuperblockChoice Drive::ReadSuperblock() const {
   std::array<AlignedPage, kSuperblockCopies> pages;
   SuperblockCopies copies;
   for (std::size_t i = 0; i < kSuperblockCopies; ++i) {
-    const ssize_t got =
-        is_there() ? ReadAt(file_.fd(), pages[i].bytes, SuperblockOffset(i)) : kDiskPageBytes;
-    copies[i] = std::span(pages[i].bytes).first(got < 0 ? 0 : static_cast<std::size_t>(got));
+    copies[i] = pages[i].bytes;
+    if (is_there()) {
+      const PageRead read = ReadAt(file_.fd(), pages[i].bytes, SuperblockOffset(i));
+      copies[i] = copies[i].first(read.error_number == 0 ? read.size_bytes : 0);
+    }
   }
   if (is_there() && size_bytes_ == 0) {
     copies.fill(pages[0].bytes);  // An empty file is as blank as none.
@@ -203,11 +161,11 @@ Result<bool> Drive::IsZero(std::uint64_t begin, std::uint64_t end) const {
   for (std::uint64_t at = begin; at < end; at += kPieceBytes) {
     const std::size_t wanted = static_cast<std::size_t>(
         std::min<std::uint64_t>(kPieceBytes, AlignUp(end - at, kDiskPageBytes)));
-    const ssize_t got = ReadAt(file_.fd(), std::span(piece->bytes).first(wanted), at);
-    if (got < 0) {
-      return PathError({file_path(), "cannot be read", "check the drive"}, errno);
+    const PageRead read = ReadAt(file_.fd(), std::span(piece->bytes).first(wanted), at);
+    if (read.error_number != 0) {
+      return PathError({file_path(), "cannot be read", "check the drive"}, read.error_number);
     }
-    const auto bytes = std::span(piece->bytes).first(static_cast<std::size_t>(got));
+    const auto bytes = std::span(piece->bytes).first(read.size_bytes);
     if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{}; })) {
       return false;
     }

@@ -104,7 +104,7 @@ Status CheckFile(int fd, const std::string& path, DriveAccess access) {
   if (!S_ISREG(found.st_mode)) {
     return Refused({path, "is no regular file", "remove it, or give another folder"});
   }
-  if (access == DriveAccess::kRead) {
+  if (access != DriveAccess::kOwn) {
     return Status::Ok();
   }
   if (found.st_uid != ::geteuid()) {
@@ -202,6 +202,8 @@ Result<FileDescriptor> OpenDriveFolder(const std::string& path, DriveAccess acce
   }
   if (access == DriveAccess::kOwn) {
     KVFERRY_RETURN_IF_ERROR(CheckFolderDescriptor(folder.fd(), path));
+  }
+  if (access != DriveAccess::kRead) {
     KVFERRY_RETURN_IF_ERROR(LockFolder(folder.fd(), path));
   }
   return folder;
@@ -249,7 +251,8 @@ Status SyncDriveFolder(const FolderFile& file) {
 
 Result<FileDescriptor> OpenBlockDevice(const std::string& path, DriveAccess access) {
   // O_EXCL claims a device as mounting does.
-  const int mode = access == DriveAccess::kOwn ? O_RDWR | O_EXCL : O_RDONLY;
+  const int mode = (access == DriveAccess::kOwn ? O_RDWR : O_RDONLY) |
+                   (access == DriveAccess::kRead ? 0 : O_EXCL);
   FileDescriptor opened(::open(path.c_str(), mode | O_CLOEXEC | O_NONBLOCK));
   if (!opened.is_open()) {
     if (errno == EBUSY) {

@@ -17,8 +17,9 @@ inline constexpr std::string_view kBlocksFileName = "blocks.kvferry";
 inline constexpr std::string_view kHalfMadeFileName = "blocks.kvferry.part";
 
 enum class DriveAccess : std::uint8_t {
-  kOwn,   // Read and write, alone.
-  kRead,  // Beside whoever has it open; nothing is changed.
+  kOwn,        // Read and write, alone.
+  kReadAlone,  // Nothing is changed, by anyone else either.
+  kRead,       // Nothing is changed, beside whoever has it open.
 };
 
 enum class PathKind : std::uint8_t { kNothing, kFolder, kDevice };
@@ -26,9 +27,9 @@ enum class PathKind : std::uint8_t { kNothing, kFolder, kDevice };
 // Links are followed to devices, never to folders. kInvalidArgument for what is neither.
 Result<PathKind> LookAtDrivePath(const std::string& path);
 
-// The folder, private to this user and locked; made where it is missing and access is kOwn. With
-// kRead neither owner nor lock is looked at. kUnavailable: someone else, named if that can be told,
-// has the lock, which is held as long as the descriptor is open.
+// The folder, locked unless access is kRead. With kOwn it is made where it is missing, and must be
+// private to this user. kUnavailable: someone else, named if that can be told, has the lock, which
+// is held as long as the descriptor is open.
 Result<FileDescriptor> OpenDriveFolder(const std::string& path, DriveAccess access);
 
 // A file in an open folder; `folder_path` is for messages.
@@ -39,8 +40,8 @@ struct FolderFile {
 
   std::string path() const { return folder_path + "/" + std::string(name); }
 };
-// The file, if it is one of this user's own, closed to others and under one name; kInvalidArgument
-// if it is anything else. An empty descriptor where there is none.
+// The file; with kOwn it must be one of this user's own, closed to others and under one name.
+// kInvalidArgument if it is anything else. An empty descriptor where there is none.
 Result<FileDescriptor> OpenBlocksFile(const FolderFile& file, DriveAccess access);
 // A new file of mode 0600.
 Result<FileDescriptor> CreateBlocksFile(const FolderFile& file);

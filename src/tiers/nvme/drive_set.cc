@@ -383,8 +383,10 @@ Result<std::unique_ptr<DriveSet>> DriveSet::Open(const DriveSetOptions& options)
   return std::make_unique<DriveSet>(std::move(content));
 }
 
-Result<std::unique_ptr<DriveSet>> DriveSet::OpenForReading(const std::vector<std::string>& paths) {
-  KVFERRY_ASSIGN_OR_RETURN(std::vector<FoundDrive> found, OpenAll(paths, DriveAccess::kRead));
+Result<std::unique_ptr<DriveSet>> DriveSet::OpenForReading(const std::vector<std::string>& paths,
+                                                           DriveAccess access) {
+  KVFERRY_CHECK(access != DriveAccess::kOwn);
+  KVFERRY_ASSIGN_OR_RETURN(std::vector<FoundDrive> found, OpenAll(paths, access));
   if (!HasStore(found)) {
     return found.front().choice.status;
   }

@@ -51,8 +51,10 @@ class DriveSet {
   // a drive open. kDataLoss: a superblock is beyond repair, or a file was cut short. kIoError:
   // ENOSPC among others; a store that could not be made is gone again.
   static Result<std::unique_ptr<DriveSet>> Open(const DriveSetOptions& options);
-  // Without a lock and without any change, beside a process that has the store open.
-  static Result<std::unique_ptr<DriveSet>> OpenForReading(const std::vector<std::string>& paths);
+  // Without any change; with kRead beside a process that has the store open, with kReadAlone under
+  // the lock. `access` is not kOwn.
+  static Result<std::unique_ptr<DriveSet>> OpenForReading(const std::vector<std::string>& paths,
+                                                          DriveAccess access = DriveAccess::kRead);
   explicit DriveSet(Content content) noexcept;
   DriveSet(const DriveSet&) = delete;
   DriveSet& operator=(const DriveSet&) = delete;

@@ -2,6 +2,7 @@
 #include "tiers/nvme/rocks_database.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -27,11 +28,14 @@ namespace kvferry::tiers {
 // In the order of construction; the database goes before what it works with.
 struct RocksDatabase::Parts {
   FreezeLatch latch;
+  bool is_read_only = false;
   std::unique_ptr<rocksdb::FileSystem> file_system;
   std::unique_ptr<rocksdb::Env> env;
   std::unique_ptr<rocksdb::DB> database;
   std::unique_ptr<rocksdb::Iterator> scan;
   rocksdb::WriteBatch batch;  // Kept for its memory.
+
+  bool has_failed() const { return !is_read_only && latch.is_frozen(); }
 };
 
 namespace {
@@ -42,6 +46,7 @@ constexpr std::uint64_t kWriteBufferBytesMax = 32 * kMiB;
 constexpr std::uint64_t kStoreToWriteBuffer = 4096;
 constexpr std::size_t kTableListBytesMax = 4 * kMiB;  // RocksDB's own MANIFEST file.
 constexpr std::size_t kTableListPreallocation = 64 * kKiB;
+constexpr int kReadOnlyAttempts = 5;
 constexpr std::size_t kTableCacheBytes = 1 * kMiB;  // Rows are read once, at open.
 
 template <class Bytes>
@@ -124,7 +129,7 @@ rocksdb::WriteOptions Synced(bool is_synced) {
 }
 
 // Writes the version into a new database and compares it in an old one.
-Status SettleVersion(rocksdb::DB& database) {
+Status SettleVersion(rocksdb::DB& database, bool is_read_only) {
   std::string found;
   const rocksdb::Status status =
       database.Get(rocksdb::ReadOptions(), AsSlice(kVersionRowKey), &found);
@@ -140,6 +145,9 @@ Status SettleVersion(rocksdb::DB& database) {
   rows->SeekToFirst();
   if (rows->Valid() || !rows->status().ok()) {
     return Status::Error(StatusCode::kDataLoss, "the manifest has rows but no version");
+  }
+  if (is_read_only) {
+    return Status::Ok();  // Its owner is about to write it.
   }
   return FromRocks(database.Put(Synced(true), AsSlice(kVersionRowKey), AsSlice(kVersion)),
                    "writing the manifest's version");
@@ -202,25 +210,61 @@ RocksDatabase::~RocksDatabase() {
   parts_->database.reset();
 }
 
+namespace {
+
+Status CheckThereIsOne(const std::string& folder) {
+  std::error_code error;
+  if (std::filesystem::exists(std::filesystem::path(folder) / "CURRENT", error)) {
+    return Status::Ok();
+  }
+  return Status::Error(StatusCode::kDataLoss, folder + " holds no manifest", ENOENT);
+}
+
+// A process that has the database open may remove a file between the list that names it and its
+// opening; the next list does without.
+rocksdb::Status OpenReadOnly(const rocksdb::Options& options,
+                             const std::string& folder,
+                             rocksdb::DB** database) {
+  rocksdb::Status opened;
+  for (int attempt = 0; attempt < kReadOnlyAttempts; ++attempt) {
+    opened = rocksdb::DB::OpenForReadOnly(options, folder, database);
+    if (opened.ok()) {
+      break;
+    }
+  }
+  return opened;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const RocksDatabaseOptions& options) {
   return Caught([&]() -> Result<std::unique_ptr<RocksDatabase>> {
-    KVFERRY_RETURN_IF_ERROR(EnsurePrivateFolder(options.folder));
-    KVFERRY_RETURN_IF_ERROR(CheckNothingIsOrphaned(options.folder));
     auto parts = std::make_unique<Parts>();
+    parts->is_read_only = options.is_read_only;
+    if (options.is_read_only) {
+      KVFERRY_RETURN_IF_ERROR(CheckThereIsOne(options.folder));
+      // Whatever RocksDB may want to write, nothing reaches the files.
+      parts->latch.Freeze(Status::Error(StatusCode::kInternal, "the manifest is open read-only"));
+    } else {
+      KVFERRY_RETURN_IF_ERROR(EnsurePrivateFolder(options.folder));
+      KVFERRY_RETURN_IF_ERROR(CheckNothingIsOrphaned(options.folder));
+    }
     rocksdb::FileSystem& inner =
         options.file_system == nullptr ? *rocksdb::FileSystem::Default() : *options.file_system;
     parts->file_system = MakeFreezingFileSystem(inner, parts->latch);
     parts->env = rocksdb::NewCompositeEnv({std::shared_ptr<void>(), parts->file_system.get()});
     rocksdb::DB* database = nullptr;
+    const rocksdb::Options rocks_options = MakeOptions(options, *parts->env);
     const rocksdb::Status opened =
-        rocksdb::DB::Open(MakeOptions(options, *parts->env), options.folder, &database);
+        options.is_read_only ? OpenReadOnly(rocks_options, options.folder, &database)
+                             : rocksdb::DB::Open(rocks_options, options.folder, &database);
     parts->database.reset(database);
-    if (parts->latch.is_frozen()) {
+    if (parts->has_failed()) {
       return parts->latch.why();
     }
     KVFERRY_RETURN_IF_ERROR(FromRocks(opened, "opening the manifest"));
-    KVFERRY_RETURN_IF_ERROR(SettleVersion(*database));
-    if (parts->latch.is_frozen()) {
+    KVFERRY_RETURN_IF_ERROR(SettleVersion(*database, options.is_read_only));
+    if (parts->has_failed()) {
       return parts->latch.why();
     }
     return std::make_unique<RocksDatabase>(std::move(parts));
@@ -228,6 +272,7 @@ Result<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const RocksDatabaseOp
 }
 
 Status RocksDatabase::Write(const ManifestBatch& batch) {
+  KVFERRY_CHECK(!parts_->is_read_only);
   return Caught([&]() -> Status {
     Translate(batch, parts_->batch);
     const rocksdb::Status written =

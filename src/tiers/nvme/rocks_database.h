@@ -23,6 +23,9 @@ struct RocksDatabaseOptions {
   std::string folder;  // Made with mode 0700 where it is missing; its parent is there.
   // RocksDB keeps up to twice as much in memory and as large a log, which it preallocates.
   std::uint64_t write_buffer_bytes = 8 * kMiB;
+  // Reads what is there, also beside a process that has it open, as it is at that moment; makes
+  // and changes nothing, and takes no lock. Write may not be called then.
+  bool is_read_only = false;
   // The machine's where null; borrowed until the database is gone.
   rocksdb::FileSystem* file_system = nullptr;
 };
@@ -39,7 +42,8 @@ class RocksDatabase {
 
  public:
   // kInvalidArgument: the folder is not private, or its files are of another version. kDataLoss:
-  // its files are not as they were written; nothing is changed then.
+  // its files are not as they were written; nothing is changed then. Read-only also kDataLoss with
+  // ENOENT: there is no database.
   static Result<std::unique_ptr<RocksDatabase>> Open(const RocksDatabaseOptions& options);
 
   explicit RocksDatabase(std::unique_ptr<Parts> parts) noexcept;

@@ -1,0 +1,35 @@
+// StoreSurvey: everything that `inspect` tells, gathered, and its two forms.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvferry/status.h"
+
+#include "store_access.h"
+#include "tiers/nvme/drive_set.h"
+#include "tiers/nvme/manifest.h"
+#include "tiers/nvme/store_tally.h"
+
+namespace kvferry::tool {
+
+struct StoreSurvey {
+  std::vector<DriveFacts> drives;
+  std::unique_ptr<tiers::DriveSet> set;  // Null: the drives make no store.
+  std::string manifest;                  // Its folder; empty if it was not read.
+  std::optional<tiers::StoreTally> tally;
+  std::vector<tiers::MetaValue> stats;
+  std::vector<std::string> notes;     // Things that are as they may be.
+  std::vector<std::string> problems;  // Things that are not.
+};
+
+// Changes nothing, takes no lock. An error only for what is no drive at all.
+Result<StoreSurvey> TakeSurvey(const StoreArguments& arguments);
+
+std::string ToText(const StoreSurvey& survey, std::int64_t now_unix_ms, bool lists_segments);
+std::string ToJson(const StoreSurvey& survey, bool lists_segments);
+
+}  // namespace kvferry::tool
