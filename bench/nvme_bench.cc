@@ -24,8 +24,8 @@ constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
 constexpr std::uint64_t kBlockBytesMax = 64 * kMiB;
 // The pool has room for several requests of the largest blocks.
 constexpr std::uint64_t kBlocksMin = 32;
-// Half of the tier is read in a circle, and must be larger than the pool; more where its own
-// bookkeeping has its part of it.
+// Three quarters of the tier, but for the pool's own blocks, are read in a circle, which must be
+// larger than the pool.
 constexpr std::uint64_t kStoreOfPool = 4;
 // Beside the files, for what else goes on in the file system.
 constexpr std::uint64_t kSpareBytes = 256 * kMiB;

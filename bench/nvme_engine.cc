@@ -21,6 +21,8 @@ constexpr std::uint64_t kRequestsOfPool = 32;
 constexpr std::uint64_t kWaitingOfPool = 4;
 constexpr Duration kPause = std::chrono::microseconds(100);
 constexpr Duration kPatience = std::chrono::seconds(30);
+// What is put while a slice reads takes the places of that part of the blocks at most.
+constexpr std::uint64_t kOldestOf = 4;
 // One block in so many may have been in host memory still.
 constexpr std::uint64_t kStrayOf = 100;
 
@@ -67,17 +69,17 @@ Status NvmeEngine::Fill() {
   const std::uint64_t blocks = Stats().nvme.bytes_total / options_.block_bytes;
   KVFERRY_RETURN_IF_ERROR(PutUntil([&] { return stored_ >= blocks; }, nullptr));
   KVFERRY_RETURN_IF_ERROR(AwaitBlocksWaiting(0));
-  // What is put while a slice reads takes the oldest ones' places: half of them are let alone.
-  window_blocks_ = Stats().nvme.blocks_resident / 2;
-  if (window_blocks_ * options_.block_bytes < options_.host_bytes) {
-    return Broken("the tier holds " + std::to_string(window_blocks_ * 2) +
+  resident_ = Stats().nvme.blocks_resident;
+  ChooseCircle();
+  if ((circle_end_ - circle_begin_) * options_.block_bytes < options_.host_bytes) {
+    return Broken("the tier holds " + std::to_string(resident_) +
                   " blocks, too few for reads that miss host memory");
   }
   return Status::Ok();
 }
 
 Result<Slice> NvmeEngine::Onboard(Duration time) {
-  ChooseWindow();
+  ChooseCircle();
   const EngineStats before = Stats();
   Slice slice;
   const double cpu_start = ProcessSeconds();
@@ -103,7 +105,7 @@ Result<Slice> NvmeEngine::Offload(Duration time) {
 }
 
 Result<Slice> NvmeEngine::Mixed(Duration time) {
-  ChooseWindow();
+  ChooseCircle();
   const EngineStats before = Stats();
   Slice slice;
   const double cpu_start = ProcessSeconds();
@@ -208,8 +210,8 @@ Status NvmeEngine::PutUntil(FunctionRef<bool()> is_over, Histogram* latencies) {
 
 Status NvmeEngine::PinUntil(FunctionRef<bool()> is_over, std::uint64_t& bytes) {
   const auto begin = [&](Request& request) {
-    if (next_read_ < window_end_ - window_blocks_ || next_read_ + batch_blocks_ > window_end_) {
-      next_read_ = window_end_ - window_blocks_;
+    if (next_read_ < circle_begin_ || next_read_ + batch_blocks_ > circle_end_) {
+      next_read_ = circle_begin_;
     }
     request.first = next_read_;
     request.keys = KeysOf(next_read_, batch_blocks_);
@@ -278,8 +280,10 @@ Status NvmeEngine::CheckSource(const EngineStats& before) const {
   return Status::Ok();
 }
 
-void NvmeEngine::ChooseWindow() {
-  window_end_ = stored_;
+void NvmeEngine::ChooseCircle() {
+  circle_begin_ = stored_ - std::min(stored_, resident_ - resident_ / kOldestOf);
+  const std::uint64_t in_host = options_.host_bytes / options_.block_bytes;
+  circle_end_ = std::max(circle_begin_, stored_ - std::min(stored_, in_host));
 }
 
 }  // namespace kvferry::bench

@@ -18,8 +18,9 @@
 
 namespace kvferry::bench {
 
-// Reads ask for blocks in the order in which they were put, in a circle over the latest half of
-// what the tier holds. That is larger than the pool, so each is gone from host memory before its
+// Reads ask for blocks in the order in which they were put, in a circle over the middle of what the
+// tier holds: the latest ones are in host memory still, and the oldest make room for what is put
+// meanwhile. The circle is larger than the pool, so each block is gone from host memory before its
 // turn comes again. Through the public interface only.
 //
 // Thread-compatible.
@@ -97,7 +98,7 @@ class NvmeEngine {
   Result<std::uint64_t> BlocksWaiting() const;
   Status AwaitBlocksWaiting(std::uint64_t count) const;
   Status CheckSource(const EngineStats& before) const;
-  void ChooseWindow();
+  void ChooseCircle();
 
   Options options_;
   CallerMemory& sources_;
@@ -107,8 +108,9 @@ class NvmeEngine {
   Caller writer_;
   NamespaceHandle space_;
   std::uint64_t stored_ = 0;  // Blocks put; their keys are of the numbers below it.
-  std::uint64_t window_blocks_ = 0;
-  std::uint64_t window_end_ = 0;
+  std::uint64_t resident_ = 0;  // Blocks that the tier holds when it is full.
+  std::uint64_t circle_begin_ = 0;
+  std::uint64_t circle_end_ = 0;
   std::uint64_t next_read_ = 0;
   Histogram latencies_;
   double mixed_bytes_ = 0;
