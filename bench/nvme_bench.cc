@@ -127,6 +127,7 @@ Status MeasureSize(Bench& bench, std::uint64_t block_bytes, NvmeBenchReport& rep
   NvmeCase shared{.engine = *engine,
                   .reads = *reads,
                   .writes = writes.get(),
+                  .places = loop_options.offsets,
                   .free_writes = loop_options,
                   .block_bytes = engine_options.block_bytes,
                   .seconds = bench.options.seconds / static_cast<double>(Cells(bench.options))};

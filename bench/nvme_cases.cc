@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -37,6 +38,17 @@ Result<NvmeBenchResult> MeasureArrow(NvmeCase& shared,
   return ResultOf(rates, shared.engine.latencies());
 }
 
+// The plain loop reads the blocks that the engine reads: what a cache below it holds of a drive, it
+// holds for both. Blocks lie in the order in which they were put, round and round.
+Status ReadTheSame(NvmeCase& shared) {
+  const NvmeEngine::Circle circle = shared.engine.circle();
+  std::vector<std::uint64_t> offsets;
+  for (std::uint64_t block = circle.begin; block < circle.end; ++block) {
+    offsets.push_back(shared.places[block % shared.places.size()]);
+  }
+  return shared.reads.SetOffsets(std::move(offsets));
+}
+
 // What reads keep beside writes that nobody holds back: why the engine does.
 Result<NvmeBenchResult> MeasureUnlimited(NvmeCase& shared) {
   FreeWriter writer(shared.free_writes);
@@ -68,6 +80,7 @@ Result<NvmeBenchResult> MeasureUnlimited(NvmeCase& shared) {
 Result<NvmeBenchResult> MeasureNvmeCase(NvmeCase& shared, std::string_view name) {
   Result<NvmeBenchResult> result = Status::Error(StatusCode::kInvalidArgument, std::string(name));
   using enum tiers::IoOp::Kind;
+  KVFERRY_RETURN_IF_ERROR(ReadTheSame(shared));
   if (name == "offload") {
     result = MeasureArrow(shared, &NvmeEngine::Offload, *shared.writes, kWrite);
   } else if (name == "onboard") {

@@ -70,8 +70,7 @@ Status NvmeEngine::Fill() {
   KVFERRY_RETURN_IF_ERROR(PutUntil([&] { return stored_ >= blocks; }, nullptr));
   KVFERRY_RETURN_IF_ERROR(AwaitBlocksWaiting(0));
   resident_ = Stats().nvme.blocks_resident;
-  ChooseCircle();
-  if ((circle_end_ - circle_begin_) * options_.block_bytes < options_.host_bytes) {
+  if ((circle().end - circle().begin) * options_.block_bytes < options_.host_bytes) {
     return Broken("the tier holds " + std::to_string(resident_) +
                   " blocks, too few for reads that miss host memory");
   }
@@ -79,7 +78,7 @@ Status NvmeEngine::Fill() {
 }
 
 Result<Slice> NvmeEngine::Onboard(Duration time) {
-  ChooseCircle();
+  circle_ = circle();
   const EngineStats before = Stats();
   Slice slice;
   const double cpu_start = ProcessSeconds();
@@ -105,7 +104,7 @@ Result<Slice> NvmeEngine::Offload(Duration time) {
 }
 
 Result<Slice> NvmeEngine::Mixed(Duration time) {
-  ChooseCircle();
+  circle_ = circle();
   const EngineStats before = Stats();
   Slice slice;
   const double cpu_start = ProcessSeconds();
@@ -210,8 +209,8 @@ Status NvmeEngine::PutUntil(FunctionRef<bool()> is_over, Histogram* latencies) {
 
 Status NvmeEngine::PinUntil(FunctionRef<bool()> is_over, std::uint64_t& bytes) {
   const auto begin = [&](Request& request) {
-    if (next_read_ < circle_begin_ || next_read_ + batch_blocks_ > circle_end_) {
-      next_read_ = circle_begin_;
+    if (next_read_ < circle_.begin || next_read_ + batch_blocks_ > circle_.end) {
+      next_read_ = circle_.begin;
     }
     request.first = next_read_;
     request.keys = KeysOf(next_read_, batch_blocks_);
@@ -280,10 +279,12 @@ Status NvmeEngine::CheckSource(const EngineStats& before) const {
   return Status::Ok();
 }
 
-void NvmeEngine::ChooseCircle() {
-  circle_begin_ = stored_ - std::min(stored_, resident_ - resident_ / kOldestOf);
+NvmeEngine::Circle NvmeEngine::circle() const {
   const std::uint64_t in_host = options_.host_bytes / options_.block_bytes;
-  circle_end_ = std::max(circle_begin_, stored_ - std::min(stored_, in_host));
+  Circle circle;
+  circle.begin = stored_ - std::min(stored_, resident_ - resident_ / kOldestOf);
+  circle.end = std::max(circle.begin, stored_ - std::min(stored_, in_host));
+  return circle;
 }
 
 }  // namespace kvferry::bench

@@ -62,6 +62,13 @@ class NvmeEngine {
   // its part of the processor time. What was put has been written down when this returns.
   Result<Slice> Mixed(Duration time);
 
+  // Blocks that the next slice reads, by their numbers in the order in which they were put.
+  struct Circle {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  Circle circle() const;
+
   // Of requests in nanoseconds, those of Onboard and Mixed, and those of Offload, since cleared.
   Histogram& latencies() noexcept { return latencies_; }
   // Bytes a second that Mixed has written in the slices since the last call.
@@ -98,7 +105,6 @@ class NvmeEngine {
   Result<std::uint64_t> BlocksWaiting() const;
   Status AwaitBlocksWaiting(std::uint64_t count) const;
   Status CheckSource(const EngineStats& before) const;
-  void ChooseCircle();
 
   Options options_;
   CallerMemory& sources_;
@@ -107,10 +113,9 @@ class NvmeEngine {
   Caller reader_;
   Caller writer_;
   NamespaceHandle space_;
-  std::uint64_t stored_ = 0;  // Blocks put; their keys are of the numbers below it.
+  std::uint64_t stored_ = 0;    // Blocks put; their keys are of the numbers below it.
   std::uint64_t resident_ = 0;  // Blocks that the tier holds when it is full.
-  std::uint64_t circle_begin_ = 0;
-  std::uint64_t circle_end_ = 0;
+  Circle circle_;               // Of the slice at hand.
   std::uint64_t next_read_ = 0;
   Histogram latencies_;
   double mixed_bytes_ = 0;

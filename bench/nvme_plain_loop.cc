@@ -26,24 +26,31 @@ Status Refuse(std::string text) {
   return Status::Error(StatusCode::kInvalidArgument, std::move(text));
 }
 
+Status CheckOffsets(const std::vector<std::uint64_t>& offsets) {
+  if (offsets.empty()) {
+    return Refuse("a plain loop needs a place in the file");
+  }
+  for (const std::uint64_t offset : offsets) {
+    if (offset % tiers::kIoAlignment != 0) {
+      return Refuse("a plain loop's blocks begin with pages, not at " + std::to_string(offset));
+    }
+  }
+  return Status::Ok();
+}
+
 Status Check(const PlainLoop::Options& options) {
   if (options.block_bytes == 0 || options.block_bytes % tiers::kIoAlignment != 0) {
     return Refuse("a plain loop moves blocks of whole pages, not of " +
                   std::to_string(options.block_bytes) + " bytes");
   }
-  if (options.memory.size() < options.block_bytes || options.offsets.empty()) {
-    return Refuse("a plain loop needs a slot and a place in the file");
-  }
-  for (const std::uint64_t offset : options.offsets) {
-    if (offset % tiers::kIoAlignment != 0) {
-      return Refuse("a plain loop's blocks begin with pages, not at " + std::to_string(offset));
-    }
+  if (options.memory.size() < options.block_bytes) {
+    return Refuse("a plain loop needs a slot");
   }
   if (options.in_flight_max == 0 || options.in_flight_max > tiers::IoRingOptions::kInFlightMax) {
     return Refuse("a plain loop has 1 to " + std::to_string(tiers::IoRingOptions::kInFlightMax) +
                   " blocks in flight, not " + std::to_string(options.in_flight_max));
   }
-  return Status::Ok();
+  return CheckOffsets(options.offsets);
 }
 
 }  // namespace
@@ -88,6 +95,13 @@ PlainLoop::PlainLoop(Token /*token*/, const Options& options)
 // Threads that play the kernel's part work for the loop.
 double PlainLoop::CpuSeconds() const {
   return backend_ == tiers::IoBackend::kUring ? ThreadSeconds() : ProcessSeconds();
+}
+
+Status PlainLoop::SetOffsets(std::vector<std::uint64_t> offsets) {
+  KVFERRY_RETURN_IF_ERROR(CheckOffsets(offsets));
+  options_.offsets = std::move(offsets);
+  next_offset_ = 0;
+  return Status::Ok();
 }
 
 Result<Slice> PlainLoop::Run(tiers::IoOp::Kind kind, const Until& until) {

@@ -51,6 +51,9 @@ class PlainLoop {
   PlainLoop& operator=(const PlainLoop&) = delete;
   ~PlainLoop() = default;  // Nothing is in flight between calls of Run.
 
+  // Goes on with these places; refused as by Open.
+  Status SetOffsets(std::vector<std::uint64_t> offsets);
+
   // Ends when all that was begun has ended. kIoError, errno attached, for the first that failed or
   // stayed short.
   Result<Slice> Run(tiers::IoOp::Kind kind, const Until& until);

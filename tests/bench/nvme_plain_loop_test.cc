@@ -114,6 +114,10 @@ TEST_P(PlainLoopTest, GoesRoundItsPlacesAndItsSlotsUntilTheTimeIsOver) {
   EXPECT_GE(timed->seconds, 0.005);
   EXPECT_GT(timed->bytes, 0U);
   EXPECT_EQ((*loop)->latencies().count(), 100 + timed->bytes / kBlockBytes);
+  EXPECT_STATUS((*loop)->SetOffsets({}), StatusCode::kInvalidArgument);
+  EXPECT_STATUS((*loop)->SetOffsets({100}), StatusCode::kInvalidArgument);
+  ASSERT_OK((*loop)->SetOffsets({kFileBytes}));
+  EXPECT_STATUS((*loop)->Run(Kind::kRead, {.blocks_max = 1}), StatusCode::kIoError);
 }
 
 TEST_P(PlainLoopTest, SaysWhichReadFailedAndGoesOnAfterIt) {
