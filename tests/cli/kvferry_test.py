@@ -775,6 +775,22 @@ class NvmeBenchTest(CommandTest):
         self.refuse(1, ("--store-bytes", "900TiB"), "files of 1.76 PiB", "are free",
                     "lower --store-bytes")
 
+    def test_leaves_nothing_when_it_is_ended_early(self):
+        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(ending), tempfile.TemporaryDirectory() as folder:
+                bench = subprocess.Popen(
+                    [BINARY, "bench", "nvme", "--dir", folder, "--store-bytes", "1GiB",
+                     "--host-bytes", "64MiB", "--block", "256KiB"],
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                told = bench.stderr.readline() + bench.stderr.readline()
+                self.assertIn(b"writing a file of 1.00 GiB", told)
+                self.assertEqual(len(os.listdir(folder)), 1)
+                bench.send_signal(ending)
+                # Who removes has these ends open until it is done.
+                bench.communicate(timeout=60)
+                self.assertEqual(bench.returncode, -ending)
+                self.assertEqual(os.listdir(folder), [])
+
 
 if __name__ == "__main__":
     BINARY, DOCS, SHARED = (os.path.abspath(path) for path in sys.argv[1:4])
