@@ -42,14 +42,10 @@ void BlockBook::PutFree(EntryIndex entry) {
 }
 
 BlockBook::Loan BlockBook::LendFor(const BlockKey& key) {
-  Loan loan;
-  loan.last_reason = history_.ReasonOf(key);
-  if (loan.last_reason != MissReason::kNeverStored) {
-    loan.entry = history_.Take(key);
-    if (loan.entry != kNoEntry) {
-      owners_[Number(loan.entry)] = kNobody;
-      return loan;
-    }
+  Loan loan{.entry = history_.Take(key)};
+  if (loan.entry != kNoEntry) {
+    owners_[Number(loan.entry)] = kNobody;
+    return loan;
   }
   loan.entry = TakeFree();
   loan.is_fresh = loan.entry != kNoEntry;
@@ -91,14 +87,12 @@ void BlockBook::GiveEntry(RecordIndex record, const Loan& loan) {
 }
 
 void BlockBook::Remember(const BlockKey& key, MissReason reason, EntryIndex entry) {
-  const EntryIndex forgotten = history_.Add(key, reason, entry);
-  if (forgotten != kNoEntry) {
-    owners_[Number(forgotten)] = kNobody;
+  const BlockHistory::Added added = history_.Add(key, reason, entry);
+  if (added.forgotten != kNoEntry) {
+    owners_[Number(added.forgotten)] = kNobody;
   }
   if (entry != kNoEntry) {
-    const auto place = history_.PlaceOf(key);
-    KVFERRY_CHECK(place.has_value());
-    owners_[Number(entry)] = kInHistory | *place;
+    owners_[Number(entry)] = kInHistory | added.place;
   }
 }
 

@@ -47,7 +47,6 @@ class BlockBook {
   struct Loan {
     EntryIndex entry = kNoEntry;  // kNoEntry: none is free.
     bool is_fresh = false;        // The policy has not heard of it.
-    MissReason last_reason = MissReason::kNeverStored;
   };
   // For a key that has no record: the number by which the policy remembers it, or a free one.
   Loan LendFor(const BlockKey& key);

@@ -36,25 +36,28 @@ struct Fingerprint {
 }  // namespace
 
 BlockHistory::BlockHistory(std::uint32_t blocks_max)
-    : bucket_count_(std::max(1U, blocks_max / kBucketSlots)),
-      buckets_(std::make_unique<Bucket[]>(bucket_count_)) {}
+    : buckets_(std::max(1U, blocks_max / kBucketSlots)) {}
 
-void BlockHistory::Prefetch(const BlockKey& key) const noexcept {
-  const Fingerprint fingerprint(key);
-  const Bucket* bucket = buckets_.get() + (fingerprint.chooses_bucket * bucket_count_ >> 32);
-  __builtin_prefetch(bucket);
-  __builtin_prefetch(&bucket->high);  // In its second line.
+std::uint32_t BlockHistory::BucketOf(const BlockKey& key) const noexcept {
+  return static_cast<std::uint32_t>(Fingerprint(key).chooses_bucket * buckets_.size() >> 32);
 }
 
-BlockHistory::Place BlockHistory::Locate(const BlockKey& key) const {
+void BlockHistory::Prefetch(const BlockKey& key) const noexcept {
+  const Bucket& bucket = buckets_[BucketOf(key)];
+  __builtin_prefetch(&bucket);
+  __builtin_prefetch(&bucket.high);  // In its second line.
+}
+
+std::uint32_t BlockHistory::SlotOf(const BlockKey& key, const Bucket& bucket) const noexcept {
   const Fingerprint fingerprint(key);
-  Bucket& bucket = buckets_[fingerprint.chooses_bucket * bucket_count_ >> 32];
   std::uint32_t slot = 0;
-  while (slot < kBucketSlots && (bucket.values[slot] == 0 || bucket.low[slot] != fingerprint.low ||
-                                 bucket.high[slot] != fingerprint.high)) {
+  while (slot < kBucketSlots &&
+         (bucket.low[slot].load(std::memory_order_acquire) != fingerprint.low ||
+          bucket.high[slot].load(std::memory_order_acquire) != fingerprint.high ||
+          bucket.value(slot) == 0)) {
     ++slot;
   }
-  return {&bucket, slot};
+  return slot;
 }
 
 EntryIndex BlockHistory::EntryOf(std::uint32_t value) noexcept {
@@ -62,77 +65,69 @@ EntryIndex BlockHistory::EntryOf(std::uint32_t value) noexcept {
   return value == 0 || number == kEntryMask ? kNoEntry : EntryIndex{number};
 }
 
-EntryIndex BlockHistory::Add(const BlockKey& key, MissReason reason, EntryIndex entry) {
+BlockHistory::Added BlockHistory::Add(const BlockKey& key, MissReason reason, EntryIndex entry) {
   const std::uint32_t value = Pack(reason, entry);
-  const MutexLock lock(mutex_);
-  auto [bucket, slot] = Locate(key);
+  const std::uint32_t bucket_index = BucketOf(key);
+  Bucket& bucket = buckets_[bucket_index];
+  std::uint32_t slot = SlotOf(key, bucket);
+  const SequenceWrite write(lock_);
   if (slot < kBucketSlots) {
-    const EntryIndex replaced = EntryOf(bucket->values[slot]);
-    bucket->values[slot] = value;
-    return replaced == entry ? kNoEntry : replaced;
+    const EntryIndex replaced = EntryOf(bucket.value(slot));
+    bucket.values[slot].store(value, std::memory_order_release);
+    return {replaced == entry ? kNoEntry : replaced, bucket_index * kBucketSlots + slot};
   }
   slot = 0;
-  while (slot < kBucketSlots && bucket->values[slot] != 0) {
+  while (slot < kBucketSlots && bucket.value(slot) != 0) {
     ++slot;
   }
   EntryIndex forgotten = kNoEntry;
   if (slot == kBucketSlots) {
-    slot = bucket->hand;
-    forgotten = EntryOf(bucket->values[slot]);
-    bucket->hand = static_cast<std::uint16_t>((bucket->hand + 1U) % kBucketSlots);
+    slot = bucket.hand;
+    forgotten = EntryOf(bucket.value(slot));
+    bucket.hand = static_cast<std::uint16_t>((bucket.hand + 1U) % kBucketSlots);
   } else {
-    ++blocks_;
+    blocks_.store(blocks() + 1, std::memory_order_relaxed);
   }
   const Fingerprint fingerprint(key);
-  bucket->low[slot] = fingerprint.low;
-  bucket->high[slot] = fingerprint.high;
-  bucket->values[slot] = value;
-  return forgotten;
+  bucket.low[slot].store(fingerprint.low, std::memory_order_release);
+  bucket.high[slot].store(fingerprint.high, std::memory_order_release);
+  bucket.values[slot].store(value, std::memory_order_release);
+  return {forgotten, bucket_index * kBucketSlots + slot};
 }
 
 MissReason BlockHistory::ReasonOf(const BlockKey& key) const {
-  const MutexLock lock(mutex_);
-  const auto [bucket, slot] = Locate(key);
-  return slot == kBucketSlots ? MissReason::kNeverStored
-                              : static_cast<MissReason>(bucket->values[slot] >> kReasonShift);
+  const Bucket& bucket = buckets_[BucketOf(key)];
+  return lock_.Read([&] {
+    const std::uint32_t slot = SlotOf(key, bucket);
+    return slot == kBucketSlots ? MissReason::kNeverStored
+                                : static_cast<MissReason>(bucket.value(slot) >> kReasonShift);
+  });
 }
 
 EntryIndex BlockHistory::Take(const BlockKey& key) {
-  const MutexLock lock(mutex_);
-  const auto [bucket, slot] = Locate(key);
+  Bucket& bucket = buckets_[BucketOf(key)];
+  const std::uint32_t slot = SlotOf(key, bucket);
   if (slot == kBucketSlots) {
     return kNoEntry;
   }
-  const EntryIndex entry = EntryOf(bucket->values[slot]);
-  bucket->values[slot] = 0;
-  --blocks_;
-  return entry;
-}
-
-std::optional<std::uint32_t> BlockHistory::PlaceOf(const BlockKey& key) const {
-  const MutexLock lock(mutex_);
-  const auto [bucket, slot] = Locate(key);
-  if (slot == kBucketSlots) {
-    return std::nullopt;
-  }
-  return static_cast<std::uint32_t>(bucket - buckets_.get()) * kBucketSlots + slot;
+  const std::uint32_t value = bucket.value(slot);
+  const SequenceWrite write(lock_);
+  bucket.values[slot].store(0, std::memory_order_release);
+  blocks_.store(blocks() - 1, std::memory_order_relaxed);
+  return EntryOf(value);
 }
 
 void BlockHistory::DropEntry(std::uint32_t place) {
-  const MutexLock lock(mutex_);
-  std::uint32_t& value = buckets_[place / kBucketSlots].values[place % kBucketSlots];
-  if (value != 0) {
-    value |= kEntryMask;
+  Bucket& bucket = buckets_[place / kBucketSlots];
+  const std::uint32_t slot = place % kBucketSlots;
+  if (bucket.value(slot) != 0) {
+    const SequenceWrite write(lock_);
+    bucket.values[slot].store(bucket.value(slot) | kEntryMask, std::memory_order_release);
   }
 }
 
-std::uint32_t BlockHistory::blocks() const {
-  const MutexLock lock(mutex_);
-  return blocks_;
-}
-
 std::size_t BlockHistory::memory_bytes() const noexcept {
-  return std::size_t{bucket_count_} * sizeof(Bucket);
+  return buckets_.size_bytes();
 }
 
 }  // namespace kvferry::engine

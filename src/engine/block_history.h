@@ -3,15 +3,15 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 
 #include "kvferry/requests.h"
 #include "kvferry/types.h"
 
-#include "base/mutex.h"
+#include "base/huge_array.h"
+#include "base/sequence_lock.h"
 
 namespace kvferry::engine {
 
@@ -21,7 +21,8 @@ namespace kvferry::engine {
 // Another key of the same fingerprint is taken for the block (odds of about 1 in 10^13 a look-up):
 // what follows is a wrong reason in a statistic, or a wrong guess of the policy, never wrong bytes.
 //
-// Thread-safe: callers ask for reasons while the mover thread changes it.
+// ReasonOf(), blocks() and memory_bytes() are thread-safe and take no lock; the rest is for the
+// mover thread.
 class BlockHistory {
  public:
   // Numbers of the policy must lie below 2^28 - 1.
@@ -30,45 +31,49 @@ class BlockHistory {
   // Rounded down to a multiple of 12, but at least 12.
   explicit BlockHistory(std::uint32_t blocks_max);
 
-  // Remembers the block, or changes what is remembered of it. Returns the policy's number of the
-  // block that was forgotten for it, kNoEntry if it had none.
-  EntryIndex Add(const BlockKey& key, MissReason reason, EntryIndex entry);
-  // Begins to bring the key's bucket into the cache. Takes no lock.
+  struct Added {
+    EntryIndex forgotten = kNoEntry;  // The policy's number of the block that was forgotten for it.
+    std::uint32_t place = 0;          // Names its slot until it is taken or forgotten.
+  };
+  // Remembers the block, or changes what is remembered of it.
+  Added Add(const BlockKey& key, MissReason reason, EntryIndex entry);
+  // Begins to bring the key's bucket into the cache.
   void Prefetch(const BlockKey& key) const noexcept;
   // kNeverStored for what it does not know.
   MissReason ReasonOf(const BlockKey& key) const;
   // Forgets the block, which is coming back; returns the policy's number, kNoEntry if none.
   EntryIndex Take(const BlockKey& key);
-  // The policy has forgotten the number; the reason stays. `place` is what PlaceOf gave.
+  // The policy has forgotten the number; the reason stays.
   void DropEntry(std::uint32_t place);
-  // Names the slot of a block that is remembered, until it is taken or forgotten.
-  std::optional<std::uint32_t> PlaceOf(const BlockKey& key) const;
 
-  std::uint32_t blocks() const;
+  std::uint32_t blocks() const noexcept { return blocks_.load(std::memory_order_relaxed); }
   std::size_t memory_bytes() const noexcept;
 
  private:
   static constexpr std::uint32_t kBucketSlots = 12;
 
+  // What readers see is stored with memory_order_release, as the sequence lock asks.
   struct alignas(64) Bucket {
-    std::array<std::uint32_t, kBucketSlots> low{};
-    std::array<std::uint32_t, kBucketSlots> values{};  // Reason in 4 bits, entry in 28; 0: free.
-    std::array<std::uint16_t, kBucketSlots> high{};
+    std::array<std::atomic<std::uint32_t>, kBucketSlots> low{};
+    // Reason in 4 bits, entry in 28.
+    std::array<std::atomic<std::uint32_t>, kBucketSlots> values{};
+    std::array<std::atomic<std::uint16_t>, kBucketSlots> high{};
     std::uint16_t hand = 0;  // The slot to give up next.
+    // 0: the slot is free.
+    std::uint32_t value(std::uint32_t slot) const noexcept {
+      return values[slot].load(std::memory_order_acquire);
+    }
   };
   static_assert(sizeof(Bucket) == 128);
 
-  struct Place {
-    Bucket* bucket;
-    std::uint32_t slot;  // kBucketSlots: not there.
-  };
-  Place Locate(const BlockKey& key) const KVFERRY_REQUIRES(mutex_);
+  std::uint32_t BucketOf(const BlockKey& key) const noexcept;
+  // The slot of the key's bucket; kBucketSlots: it is not there.
+  std::uint32_t SlotOf(const BlockKey& key, const Bucket& bucket) const noexcept;
   static EntryIndex EntryOf(std::uint32_t value) noexcept;
 
-  mutable Mutex mutex_;
-  std::uint32_t bucket_count_;
-  const std::unique_ptr<Bucket[]> buckets_;  // What is in them is guarded by mutex_.
-  std::uint32_t blocks_ KVFERRY_GUARDED_BY(mutex_) = 0;
+  SequenceLock lock_;
+  HugeArray<Bucket> buckets_;
+  std::atomic<std::uint32_t> blocks_ = 0;
 };
 
 }  // namespace kvferry::engine

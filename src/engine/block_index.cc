@@ -31,25 +31,35 @@ std::uint64_t HashOf(const BlockKey& key) noexcept {
   return hash;
 }
 
-// The shard is chosen by the low bits, the line by the high ones and the tag by those between.
-std::uint32_t BlockIndex::HomeOf(const Shard& shard, std::uint64_t hash) noexcept {
-  return shard.first_line +
-         static_cast<std::uint32_t>(((hash >> 32) * std::uint64_t{shard.line_count}) >> 32);
+// Without a branch, which would be guessed wrong every other time.
+inline unsigned BlockIndex::Line::PlacesOf(std::uint16_t tag) const noexcept {
+  constexpr std::uint64_t kOnes = 0x0001'0001'0001'0001;
+  constexpr std::uint64_t kLows = 0x7fff * kOnes;
+  // Moves the highest bits of four shorts, which stand at the places of kOnes, side by side to 48.
+  constexpr std::uint64_t kGather = 0x0001'0002'0004'0008;
+  unsigned same = 0;
+  for (std::uint32_t i = 0; i < words.size(); ++i) {
+    const std::uint64_t differing = words[i].load(std::memory_order_acquire) ^ tag * kOnes;
+    const std::uint64_t zeros = ~(((differing & kLows) + kLows) | differing | kLows);
+    same |= static_cast<unsigned>((zeros >> 15) * kGather >> 48 & 0xf) << 4 * i;
+  }
+  return same & used_places();
 }
 
-std::uint16_t BlockIndex::TagOf(std::uint64_t hash) noexcept {
-  return static_cast<std::uint16_t>(hash >> 8);
+void BlockIndex::Line::SetShort(std::uint32_t index, unsigned value) noexcept {
+  std::atomic<std::uint64_t>& word = words[index / 4];
+  const std::uint32_t shift = index % 4 * 16;
+  const std::uint64_t others =
+      word.load(std::memory_order_relaxed) & ~(std::uint64_t{0xffff} << shift);
+  word.store(others | std::uint64_t{value} << shift, std::memory_order_release);
 }
 
-unsigned BlockIndex::Line::PlacesOf(std::uint16_t tag) const noexcept {
-  const auto bit_of = [&](std::uint32_t place) {
-    return (tags[place].load(std::memory_order_relaxed) == tag ? 1U : 0U) << place;
-  };
-  const auto bits_of = [&]<std::uint32_t... kPlaces>(
-      std::integer_sequence<std::uint32_t, kPlaces...>) {
-    return (bit_of(kPlaces) | ...);
-  };
-  return bits_of(std::make_integer_sequence<std::uint32_t, kLinePlaces>()) & used_places();
+void BlockIndex::Line::SetPlace(std::uint32_t place,
+                                std::uint16_t tag,
+                                std::uint32_t record) noexcept {
+  SetShort(place, tag);
+  records[place].store(record, std::memory_order_release);
+  SetUsed(used_places() | 1U << place);
 }
 
 BlockIndex::BlockIndex(std::uint32_t records_max)
@@ -59,12 +69,8 @@ BlockIndex::BlockIndex(std::uint32_t records_max)
   shard_mask_ = shard_count - 1;
   shards_ = std::vector<Shard>(shard_count);
   const std::uint64_t places = records_max * kPlacesPercent / 100 / shard_count + kLinePlaces;
-  const auto lines = static_cast<std::uint32_t>((places + kLinePlaces - 1) / kLinePlaces);
-  for (std::uint32_t i = 0; i < shard_count; ++i) {
-    shards_[i].first_line = i * lines;
-    shards_[i].line_count = lines;
-  }
-  line_count_ = std::size_t{lines} * shard_count;
+  shard_lines_ = (places + kLinePlaces - 1) / kLinePlaces;
+  line_count_ = shard_lines_ * shard_count;
   lines_ = HugeArray<Line>(line_count_);
   for (std::uint32_t number = 0; number < records_max; ++number) {
     records_[number].host_slot = number + 1 < records_max ? number + 1 : kNoFree;
@@ -76,44 +82,74 @@ std::size_t BlockIndex::memory_bytes() const noexcept {
          std::size_t{records_max_} * (sizeof(BlockRecord) + sizeof(BlockUse)) + records_max_ / 8;
 }
 
-RecordIndex BlockIndex::FindIn(const Shard& shard,
-                               const BlockKey& key,
-                               std::uint64_t hash) const noexcept {
+inline bool BlockIndex::HasKey(std::uint32_t record, const BlockKey& key) const noexcept {
+  const auto* const words = reinterpret_cast<const KeyWord*>(&records_[record]);
+  std::uint64_t differing = 0;
+  for (std::size_t i = 0; i < kKeyWords; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, key.bytes.data() + i * sizeof word, sizeof word);
+    differing |= word ^ __atomic_load_n(words + i, __ATOMIC_ACQUIRE);
+  }
+  return differing == 0;
+}
+
+void BlockIndex::StoreKey(BlockRecord& record, const BlockKey& key) noexcept {
+  auto* const words = reinterpret_cast<KeyWord*>(&record);
+  for (std::size_t i = 0; i < kKeyWords; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, key.bytes.data() + i * sizeof word, sizeof word);
+    __atomic_store_n(words + i, word, __ATOMIC_RELEASE);
+  }
+}
+
+inline void BlockIndex::ReadView(std::uint32_t record, BlockView& view) const noexcept {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&records_[record]);
+  const Tail tail =
+      __atomic_load_n(reinterpret_cast<const Tail*>(bytes + kTailAt), __ATOMIC_ACQUIRE);
+  BlockRecord seen;
+  std::memcpy(reinterpret_cast<std::byte*>(&seen) + kTailAt, &tail, sizeof tail);
+  view.namespace_index = seen.namespace_index;
+  view.namespace_epoch = seen.namespace_epoch;
+  view.is_found = true;
+  view.is_in_host = seen.host_state == CopyState::kResident;
+  view.is_in_nvme = seen.nvme_state == CopyState::kResident;
+}
+
+RecordIndex BlockIndex::FindIn(const BlockKey& key, std::uint64_t hash) const noexcept {
   const std::uint16_t tag = TagOf(hash);
-  std::uint32_t line_index = HomeOf(shard, hash);
-  for (std::uint32_t step = 0; step < shard.line_count; ++step) {
+  std::size_t line_index = HomeOf(hash);
+  for (std::uint64_t step = 0; step < shard_lines_; ++step) {
     const Line& line = lines_[line_index];
     for (unsigned same = line.PlacesOf(tag); same != 0; same &= same - 1) {
       const std::uint32_t record = line.record(static_cast<std::uint32_t>(std::countr_zero(same)));
-      if (records_[record].key == key) {
+      if (HasKey(record, key)) {
         return RecordIndex{record};
       }
     }
-    if (line.overflow == 0) {
+    if (line.overflow() == 0) {
       break;
     }
-    line_index = LineAfter(shard, line_index);
+    line_index = LineAfter(hash, line_index);
   }
   return kNoRecord;
 }
 
 RecordIndex BlockIndex::Find(const BlockKey& key) const noexcept {
-  const std::uint64_t hash = HashOf(key);
-  return FindIn(ShardOf(hash), key, hash);
+  return FindIn(key, HashOf(key));
 }
 
 void BlockIndex::Prefetch(const BlockKey& key) const noexcept {
-  const std::uint64_t hash = HashOf(key);
-  __builtin_prefetch(&lines_[HomeOf(ShardOf(hash), hash)]);
+  __builtin_prefetch(&lines_[HomeOf(HashOf(key))]);
 }
 
-bool BlockIndex::HasPlaceFor(const Shard& shard, std::uint64_t hash) const noexcept {
-  std::uint32_t line_index = HomeOf(shard, hash);
-  for (std::uint32_t step = 0; step < std::min(kLinesPassedMax, shard.line_count); ++step) {
+bool BlockIndex::HasPlaceFor(std::uint64_t hash) const noexcept {
+  std::size_t line_index = HomeOf(hash);
+  for (std::uint64_t step = 0; step < std::min<std::uint64_t>(kLinesPassedMax, shard_lines_);
+       ++step) {
     if (lines_[line_index].used_places() != kFullLine) {
       return true;
     }
-    line_index = LineAfter(shard, line_index);
+    line_index = LineAfter(hash, line_index);
   }
   return false;
 }
@@ -121,42 +157,38 @@ bool BlockIndex::HasPlaceFor(const Shard& shard, std::uint64_t hash) const noexc
 RecordIndex BlockIndex::Add(const BlockRecord& fresh) {
   KVFERRY_DCHECK(Find(fresh.key) == kNoRecord);
   const std::uint64_t hash = HashOf(fresh.key);
-  Shard& shard = ShardOf(hash);
-  if (first_free_ == kNoFree || !HasPlaceFor(shard, hash)) {
+  if (first_free_ == kNoFree || !HasPlaceFor(hash)) {
     return kNoRecord;
   }
-  const RecordIndex record{first_free_};
-  const SpinLockHolder lock(shard.lock);
-  BlockRecord& added = records_[NumberOf(record)];
+  const std::uint32_t number = first_free_;
+  BlockRecord& added = records_[number];
+  BlockRecord indexed = fresh;
+  indexed.is_indexed = true;
   first_free_ = added.host_slot;
-  added = fresh;
-  added.is_indexed = true;
-  uses_[NumberOf(record)] = {};
-  is_used_[NumberOf(record)] = true;
+  uses_[number] = {};
+  is_used_[number] = true;
   ++records_used_;
-  std::uint32_t line_index = HomeOf(shard, hash);
+  const SequenceWrite write(LockOf(hash));
+  StoreKey(added, indexed.key);
+  StoreAllButKey(added, indexed);
+  std::size_t line_index = HomeOf(hash);
   while (lines_[line_index].used_places() == kFullLine) {
-    ++lines_[line_index].overflow;
-    line_index = LineAfter(shard, line_index);
+    lines_[line_index].SetOverflow(lines_[line_index].overflow() + 1);
+    line_index = LineAfter(hash, line_index);
   }
   Line& line = lines_[line_index];
-  const unsigned used = line.used_places();
-  const auto place = static_cast<std::uint32_t>(std::countr_one(used));
-  line.tags[place].store(TagOf(hash), std::memory_order_relaxed);
-  line.records[place].store(NumberOf(record), std::memory_order_relaxed);
-  line.SetUsed(used | 1U << place);
-  return record;
+  const auto place = static_cast<std::uint32_t>(std::countr_one(line.used_places()));
+  line.SetPlace(place, TagOf(hash), number);
+  return RecordIndex{number};
 }
 
 void BlockIndex::Unindex(RecordIndex record) {
-  BlockRecord& gone = records_[NumberOf(record)];
-  KVFERRY_CHECK(gone.is_indexed);
-  const std::uint64_t hash = HashOf(gone.key);
-  Shard& shard = ShardOf(hash);
-  const SpinLockHolder lock(shard.lock);
-  gone.is_indexed = false;
-  std::uint32_t line_index = HomeOf(shard, hash);
-  for (std::uint32_t step = 0; step < shard.line_count; ++step) {
+  KVFERRY_CHECK(records_[NumberOf(record)].is_indexed);
+  const std::uint64_t hash = HashOf(records_[NumberOf(record)].key);
+  const SequenceWrite write(LockOf(hash));
+  Update(record, [](BlockRecord& gone) { gone.is_indexed = false; });
+  std::size_t line_index = HomeOf(hash);
+  for (std::uint64_t step = 0; step < shard_lines_; ++step) {
     Line& line = lines_[line_index];
     for (unsigned same = line.PlacesOf(TagOf(hash)); same != 0; same &= same - 1) {
       const auto place = static_cast<std::uint32_t>(std::countr_zero(same));
@@ -165,9 +197,9 @@ void BlockIndex::Unindex(RecordIndex record) {
         return;
       }
     }
-    KVFERRY_CHECK(line.overflow > 0);
-    --line.overflow;
-    line_index = LineAfter(shard, line_index);
+    KVFERRY_CHECK(line.overflow() > 0);
+    line.SetOverflow(line.overflow() - 1);
+    line_index = LineAfter(hash, line_index);
   }
   KVFERRY_CHECK(false);  // An indexed record is in its shard's lines.
 }
@@ -182,44 +214,61 @@ void BlockIndex::Release(RecordIndex record) {
   first_free_ = NumberOf(record);
 }
 
-void BlockIndex::PrefetchRecord(std::uint64_t hash) const noexcept {
-  const Line& line = lines_[HomeOf(ShardOf(hash), hash)];
+inline BlockIndex::Candidate BlockIndex::Prepare(const BlockKey& key) const noexcept {
+  const std::uint64_t hash = HashOf(key);
+  Candidate candidate;
+  candidate.sequence = LockOf(hash).sequence();
+  const Line& line = lines_[HomeOf(hash)];
   const unsigned same = line.PlacesOf(TagOf(hash));
   if (same != 0) {
-    const auto place = static_cast<std::uint32_t>(std::countr_zero(same));
-    __builtin_prefetch(&records_[line.record(place)]);
+    candidate.record = line.record(static_cast<std::uint32_t>(std::countr_zero(same)));
+    __builtin_prefetch(&records_[candidate.record]);
   }
+  return candidate;
+}
+
+inline void BlockIndex::LookAt(const BlockKey& key,
+                               const Candidate& candidate,
+                               BlockView& view) const noexcept {
+  const SequenceLock& lock = LockOf(HashOf(key));
+  if (candidate.record != NumberOf(kNoRecord) && HasKey(candidate.record, key)) [[likely]] {
+    ReadView(candidate.record, view);
+    if (lock.IsCurrent(candidate.sequence)) [[likely]] {
+      return;
+    }
+  }
+  LookAgain(key, view);
+}
+
+void BlockIndex::LookAgain(const BlockKey& key, BlockView& view) const noexcept {
+  const std::uint64_t hash = HashOf(key);
+  view = LockOf(hash).Read([&] {
+    BlockView seen;
+    if (const RecordIndex found = FindIn(key, hash); found != kNoRecord) {
+      ReadView(NumberOf(found), seen);
+    }
+    return seen;
+  });
 }
 
 void BlockIndex::Look(std::span<const BlockKey> keys, std::span<BlockView> views) const {
   KVFERRY_CHECK(keys.size() == views.size());
+  std::array<Candidate, kRecordsAhead> candidates;
   for (std::size_t i = 0; i < std::min(kLinesAhead, keys.size()); ++i) {
     Prefetch(keys[i]);
   }
   for (std::size_t i = 0; i < std::min(kRecordsAhead, keys.size()); ++i) {
-    PrefetchRecord(HashOf(keys[i]));
+    candidates[i] = Prepare(keys[i]);
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (i + kLinesAhead < keys.size()) {
       Prefetch(keys[i + kLinesAhead]);
     }
+    Candidate& candidate = candidates[i % kRecordsAhead];
+    LookAt(keys[i], candidate, views[i]);
     if (i + kRecordsAhead < keys.size()) {
-      PrefetchRecord(HashOf(keys[i + kRecordsAhead]));
+      candidate = Prepare(keys[i + kRecordsAhead]);
     }
-    const std::uint64_t hash = HashOf(keys[i]);
-    const Shard& shard = ShardOf(hash);
-    const SpinLockHolder lock(shard.lock);
-    const RecordIndex found = FindIn(shard, keys[i], hash);
-    if (found == kNoRecord) {
-      views[i] = {};
-      continue;
-    }
-    const BlockRecord& record = records_[NumberOf(found)];
-    views[i] = {.namespace_index = record.namespace_index,
-                .namespace_epoch = record.namespace_epoch,
-                .is_found = true,
-                .is_in_host = record.host_state == CopyState::kResident,
-                .is_in_nvme = record.nvme_state == CopyState::kResident};
   }
 }
 

@@ -5,14 +5,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <cstring>
 #include <span>
 #include <vector>
 
 #include "kvferry/types.h"
 
 #include "base/huge_array.h"
-#include "base/spin_lock.h"
+#include "base/sequence_lock.h"
 #include "engine/block_record.h"
 
 namespace kvferry::engine {
@@ -30,13 +30,13 @@ struct BlockView {
 };
 
 // Records and the hash table over them. All memory is taken at creation: 72 bytes a record and 7.3
-// for its place in the table, which is made of cache lines of ten places each, in shards with a
-// lock each. A line that is full sends its keys to the next one and counts them, so keys of one
-// home cost each other time; past kLinesPassedMax full lines a key is refused, which only keys that
-// are no digests can bring about.
+// for its place in the table, which is made of cache lines of ten places each, in shards that
+// readers of one do not see changed together. A line that is full sends its keys to the next one
+// and counts them, so keys of one home cost each other time; past kLinesPassedMax full lines a key
+// is refused, which only keys that are no digests can bring about.
 //
-// Look() is thread-safe; everything else is for the mover thread, which reads without a lock what
-// only it writes.
+// Look() is thread-safe and takes no lock; everything else is for the mover thread, which reads
+// plainly what only it writes.
 class BlockIndex {
  public:
   explicit BlockIndex(std::uint32_t records_max);
@@ -63,12 +63,13 @@ class BlockIndex {
   // For what Look() does not read: entry, checksum, host_slot and size_bytes. The rest is changed
   // by Update; flags too, which share their byte with the states.
   BlockRecord& PrivatePart(RecordIndex record) { return records_[NumberOf(record)]; }
-  // Calls `change` with the record under its shard's lock.
+  // Calls `change` with a copy of the record, of which all but the key may change, and puts it in
+  // the record's place; Look() sees all of the change or nothing.
   template <class Change>
   void Update(RecordIndex record, Change&& change) {
-    BlockRecord& changed = records_[NumberOf(record)];
-    const SpinLockHolder lock(ShardOf(HashOf(changed.key)).lock);
+    BlockRecord changed = records_[NumberOf(record)];
     change(changed);
+    StoreAllButKey(records_[NumberOf(record)], changed);
   }
   // Calls `visit` with every record that is in use.
   template <class Visit>
@@ -92,49 +93,96 @@ class BlockIndex {
   static_assert(kLinesPassedMax * kLinePlaces <= 0xffff);
   static constexpr std::uint16_t kFullLine = (1U << kLinePlaces) - 1;
 
-  // Written under the shard's lock. What is atomic is also read without it, by PrefetchRecord.
+  // Four tags a word, so that a reader loads and compares them together; the last word has two, the
+  // count of overflown keys, and a bit for each place that is used. Changed in a shard's write.
   struct alignas(64) Line {
-    std::array<std::atomic<std::uint16_t>, kLinePlaces> tags{};
-    std::uint16_t overflow = 0;  // Keys of this line, or passing it, that lie in later ones.
-    std::atomic<std::uint16_t> used{0};  // A bit a place.
+    std::array<std::atomic<std::uint64_t>, 3> words{};
     std::array<std::atomic<std::uint32_t>, kLinePlaces> records{};
 
     std::uint32_t record(std::uint32_t place) const noexcept {
-      return records[place].load(std::memory_order_relaxed);
+      return records[place].load(std::memory_order_acquire);
     }
-    unsigned used_places() const noexcept { return used.load(std::memory_order_relaxed); }
-    // Those of the used places that have this tag; without a branch, which would be guessed wrong
-    // every other time.
+    unsigned used_places() const noexcept { return ShortAt(kUsedShort); }
+    // Keys of this line, or passing it, that lie in later ones.
+    unsigned overflow() const noexcept { return ShortAt(kOverflowShort); }
+    // Those of the used places that have this tag.
     unsigned PlacesOf(std::uint16_t tag) const noexcept;
-    void SetUsed(unsigned places) noexcept {
-      used.store(static_cast<std::uint16_t>(places), std::memory_order_relaxed);
+    void SetUsed(unsigned places) noexcept { SetShort(kUsedShort, places); }
+    void SetOverflow(unsigned keys) noexcept { SetShort(kOverflowShort, keys); }
+    void SetPlace(std::uint32_t place, std::uint16_t tag, std::uint32_t record) noexcept;
+
+   private:
+    static constexpr std::uint32_t kOverflowShort = 10;
+    static constexpr std::uint32_t kUsedShort = 11;
+    unsigned ShortAt(std::uint32_t index) const noexcept {
+      return words[index / 4].load(std::memory_order_acquire) >> (index % 4 * 16) & 0xffff;
     }
+    void SetShort(std::uint32_t index, unsigned value) noexcept;
   };
   static_assert(sizeof(Line) == 64);
 
   struct alignas(64) Shard {
-    mutable SpinLock lock;
-    std::uint32_t first_line = 0;
-    std::uint32_t line_count = 0;
+    SequenceLock lock;
   };
 
-  Shard& ShardOf(std::uint64_t hash) { return shards_[hash & shard_mask_]; }
-  const Shard& ShardOf(std::uint64_t hash) const { return shards_[hash & shard_mask_]; }
-  static std::uint32_t HomeOf(const Shard& shard, std::uint64_t hash) noexcept;
-  static std::uint32_t LineAfter(const Shard& shard, std::uint32_t line_index) noexcept {
-    return line_index + 1 < shard.first_line + shard.line_count ? line_index + 1 : shard.first_line;
+  // What readers see of a record is stored and loaded in words: the key's four, and the last four
+  // bytes, from the namespace on.
+  using KeyWord [[gnu::may_alias]] = std::uint64_t;
+  using Tail [[gnu::may_alias]] = std::uint32_t;
+  static constexpr std::size_t kKeyWords = sizeof(BlockKey) / sizeof(KeyWord);
+  static constexpr std::size_t kTailAt = sizeof(BlockRecord) - sizeof(Tail);
+  static_assert(offsetof(BlockRecord, key) == 0);
+  static_assert(offsetof(BlockRecord, namespace_index) == kTailAt);
+
+  // What a look-up has found out so far.
+  struct Candidate {
+    std::uint32_t record = NumberOf(kNoRecord);
+    std::uint32_t sequence = 1;  // Of the shard before the line was read; odd: of none.
+  };
+
+  std::uint64_t ShardNumber(std::uint64_t hash) const noexcept { return hash & shard_mask_; }
+  SequenceLock& LockOf(std::uint64_t hash) { return shards_[ShardNumber(hash)].lock; }
+  const SequenceLock& LockOf(std::uint64_t hash) const { return shards_[ShardNumber(hash)].lock; }
+  // The shard is chosen by the low bits, the line by the high ones and the tag by those between.
+  std::size_t HomeOf(std::uint64_t hash) const noexcept {
+    return ShardNumber(hash) * shard_lines_ + ((hash >> 32) * shard_lines_ >> 32);
+  }
+  static std::uint16_t TagOf(std::uint64_t hash) noexcept {
+    return static_cast<std::uint16_t>(hash >> 8);
+  }
+  // The one that follows it in the shard of the hash.
+  std::size_t LineAfter(std::uint64_t hash, std::size_t line_index) const noexcept {
+    const std::size_t first = ShardNumber(hash) * shard_lines_;
+    return line_index + 1 < first + shard_lines_ ? line_index + 1 : first;
   }
   // Whether a line near the key's home has a place.
-  bool HasPlaceFor(const Shard& shard, std::uint64_t hash) const noexcept;
-  static std::uint16_t TagOf(std::uint64_t hash) noexcept;
-  RecordIndex FindIn(const Shard& shard, const BlockKey& key, std::uint64_t hash) const noexcept;
-  // The same for the record that the key's place names. Takes no lock: where the place has changed
-  // meanwhile, it asks for a record that nobody needs.
-  void PrefetchRecord(std::uint64_t hash) const noexcept;
+  bool HasPlaceFor(std::uint64_t hash) const noexcept;
+  // Of any thread: reads what may change as Look() does.
+  RecordIndex FindIn(const BlockKey& key, std::uint64_t hash) const noexcept;
+  bool HasKey(std::uint32_t record, const BlockKey& key) const noexcept;
+  void ReadView(std::uint32_t record, BlockView& view) const noexcept;
+  // The record that the key's line names, which is on its way into the cache then.
+  Candidate Prepare(const BlockKey& key) const noexcept;
+  void LookAt(const BlockKey& key, const Candidate& candidate, BlockView& view) const noexcept;
+  // As if nothing were known; until nobody has changed what it reads.
+  void LookAgain(const BlockKey& key, BlockView& view) const noexcept;
+
+  static void StoreKey(BlockRecord& record, const BlockKey& key) noexcept;
+  static void StoreAllButKey(BlockRecord& record, const BlockRecord& changed) noexcept {
+    record.checksum = changed.checksum;
+    record.host_slot = changed.host_slot;
+    record.size_bytes = changed.size_bytes;
+    record.entry = changed.entry;
+    Tail tail = 0;
+    std::memcpy(&tail, reinterpret_cast<const std::byte*>(&changed) + kTailAt, sizeof tail);
+    auto* const seen = reinterpret_cast<Tail*>(reinterpret_cast<std::byte*>(&record) + kTailAt);
+    __atomic_store_n(seen, tail, __ATOMIC_RELEASE);
+  }
 
   std::uint32_t records_max_;
   std::uint32_t records_used_ = 0;
   std::uint64_t shard_mask_ = 0;
+  std::uint64_t shard_lines_ = 0;
   std::vector<Shard> shards_;
   HugeArray<Line> lines_;
   std::size_t line_count_ = 0;

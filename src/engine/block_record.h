@@ -35,8 +35,8 @@ constexpr std::uint32_t NumberOf(RecordIndex record) {
 //   7. When the engine closes every request has had its completion, then every transfer its end.
 enum class CopyState : std::uint8_t { kAbsent, kFilling, kResident, kDraining };
 
-// 64 bytes. Written by the mover thread only: what Match() reads (key, namespace, states) under the
-// lock of the key's shard, the rest freely.
+// 64 bytes. Written by the mover thread only: the key and what follows `entry` through BlockIndex,
+// since Match() reads them meanwhile, the rest freely.
 struct alignas(64) BlockRecord {
   BlockKey key;
   Checksum checksum;             // Of the bytes in host form; known once a copy is resident.

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -38,14 +37,15 @@ TEST(BlockHistoryTest, RemembersReasonAndNumberUntilTheBlockIsTaken) {
   BlockHistory history(100);
   EXPECT_EQ(history.ReasonOf(KeyOf(1)), MissReason::kNeverStored);
   EXPECT_EQ(history.Take(KeyOf(1)), kNoEntry);
-  EXPECT_EQ(history.PlaceOf(KeyOf(1)), std::nullopt);
 
-  EXPECT_EQ(history.Add(KeyOf(1), MissReason::kEvicted, Entry(41)), kNoEntry);
-  EXPECT_EQ(history.Add(KeyOf(2), MissReason::kErased, kNoEntry), kNoEntry);
+  const BlockHistory::Added first = history.Add(KeyOf(1), MissReason::kEvicted, Entry(41));
+  const BlockHistory::Added second = history.Add(KeyOf(2), MissReason::kErased, kNoEntry);
+  EXPECT_EQ(first.forgotten, kNoEntry);
+  EXPECT_EQ(second.forgotten, kNoEntry);
+  EXPECT_NE(first.place, second.place);
   EXPECT_EQ(history.blocks(), 2U);
   EXPECT_EQ(history.ReasonOf(KeyOf(1)), MissReason::kEvicted);
   EXPECT_EQ(history.ReasonOf(KeyOf(2)), MissReason::kErased);
-  EXPECT_NE(history.PlaceOf(KeyOf(1)), history.PlaceOf(KeyOf(2)));
 
   EXPECT_EQ(history.Take(KeyOf(1)), Entry(41));
   EXPECT_EQ(history.Take(KeyOf(2)), kNoEntry);
@@ -69,18 +69,17 @@ TEST(BlockHistoryTest, KeepsEveryReasonAndTheLargestNumber) {
 TEST(BlockHistoryTest, GivesBackTheNumberThatAnotherReplaces) {
   BlockHistory history(100);
   history.Add(KeyOf(1), MissReason::kEvicted, Entry(5));
-  EXPECT_EQ(history.Add(KeyOf(1), MissReason::kDropped, Entry(6)), Entry(5));
-  EXPECT_EQ(history.Add(KeyOf(1), MissReason::kErased, Entry(6)), kNoEntry);
+  EXPECT_EQ(history.Add(KeyOf(1), MissReason::kDropped, Entry(6)).forgotten, Entry(5));
+  EXPECT_EQ(history.Add(KeyOf(1), MissReason::kErased, Entry(6)).forgotten, kNoEntry);
   EXPECT_EQ(history.ReasonOf(KeyOf(1)), MissReason::kErased);
-  EXPECT_EQ(history.Add(KeyOf(1), MissReason::kErased, kNoEntry), Entry(6));
+  EXPECT_EQ(history.Add(KeyOf(1), MissReason::kErased, kNoEntry).forgotten, Entry(6));
   EXPECT_EQ(history.blocks(), 1U);
   EXPECT_EQ(history.Take(KeyOf(1)), kNoEntry);
 }
 
 TEST(BlockHistoryTest, KeepsTheReasonOfANumberThatIsDropped) {
   BlockHistory history(100);
-  history.Add(KeyOf(1), MissReason::kEvicted, Entry(5));
-  history.DropEntry(history.PlaceOf(KeyOf(1)).value());
+  history.DropEntry(history.Add(KeyOf(1), MissReason::kEvicted, Entry(5)).place);
 
   EXPECT_EQ(history.ReasonOf(KeyOf(1)), MissReason::kEvicted);
   EXPECT_EQ(history.blocks(), 1U);
@@ -90,10 +89,14 @@ TEST(BlockHistoryTest, KeepsTheReasonOfANumberThatIsDropped) {
 TEST(BlockHistoryTest, ForgetsTheOldestOfAFullBucket) {
   BlockHistory history(12'000);
   for (std::uint32_t i = 0; i < 12; ++i) {
-    EXPECT_EQ(history.Add(KeyOfFirstBucket(i), MissReason::kEvicted, Entry(i)), kNoEntry);
+    const BlockHistory::Added added =
+        history.Add(KeyOfFirstBucket(i), MissReason::kEvicted, Entry(i));
+    EXPECT_EQ(added.forgotten, kNoEntry);
   }
   for (std::uint32_t i = 12; i < 60; ++i) {
-    EXPECT_EQ(history.Add(KeyOfFirstBucket(i), MissReason::kEvicted, Entry(i)), Entry(i - 12));
+    const BlockHistory::Added added =
+        history.Add(KeyOfFirstBucket(i), MissReason::kEvicted, Entry(i));
+    EXPECT_EQ(added.forgotten, Entry(i - 12));
     EXPECT_EQ(history.ReasonOf(KeyOfFirstBucket(i - 12)), MissReason::kNeverStored);
     EXPECT_EQ(history.ReasonOf(KeyOfFirstBucket(i - 11)), MissReason::kEvicted);
   }
@@ -117,7 +120,7 @@ TEST(BlockHistoryTest, StaysInItsBoundAndLosesNoNumber) {
       }
       continue;
     }
-    const EntryIndex back = history.Add(KeyOf(seed), MissReason::kEvicted, Entry(next));
+    const EntryIndex back = history.Add(KeyOf(seed), MissReason::kEvicted, Entry(next)).forgotten;
     remembered[next++] = seed;
     if (back != kNoEntry) {
       ASSERT_EQ(remembered.erase(static_cast<std::uint32_t>(back)), 1U);
@@ -143,6 +146,7 @@ TEST(BlockHistoryTest, AnswersCallersWhileTheMoverChangesIt) {
   BlockHistory history(240);
   std::atomic<bool> is_done = false;
   std::atomic<std::uint64_t> wrong = 0;
+  std::atomic<std::uint64_t> asked = 0;
   const auto ask = [&] {
     while (!is_done.load()) {
       for (std::uint64_t seed = 0; seed < 50; ++seed) {
@@ -150,6 +154,7 @@ TEST(BlockHistoryTest, AnswersCallersWhileTheMoverChangesIt) {
         const bool is_possible = reason == MissReason::kNeverStored || reason == ReasonFor(seed);
         wrong += is_possible ? 0 : 1;
       }
+      ++asked;
     }
   };
   std::vector<std::thread> callers(2);
@@ -157,10 +162,10 @@ TEST(BlockHistoryTest, AnswersCallersWhileTheMoverChangesIt) {
     caller = std::thread(ask);
   }
   Random random(4);
-  for (int step = 0; step < 5'000; ++step) {
+  for (int step = 0; step < 5'000 || asked.load() < 1'000; ++step) {
     const std::uint64_t seed = random.Below(50);
     if (random.Chance(0.5)) {
-      history.Add(KeyOf(seed), ReasonFor(seed), Entry(static_cast<std::uint32_t>(step)));
+      history.Add(KeyOf(seed), ReasonFor(seed), Entry(static_cast<std::uint32_t>(step) & 0xffff));
     } else {
       history.Take(KeyOf(seed));
     }

@@ -234,14 +234,16 @@ TEST(BlockIndexTest, TakesAtMostEightyBytesARecord) {
   EXPECT_GE(BlockIndex(kRecords).memory_bytes(), std::size_t{kRecords} * 72);
 }
 
-// Readers see each block whole: in one tier or the other, never in both or neither, while it and
-// its neighbours in the table are changed, added and removed.
+// Readers see each block whole: in one tier or the other, never in both or neither, and never with
+// what belongs to another block, while it and its neighbours in the table are changed, added and
+// removed.
 TEST(BlockIndexTest, ServesReadersWhileTheMoverChangesIt) {
   constexpr std::size_t kStable = 64;
   BlockIndex index(300);
   std::vector<BlockKey> keys = KeysOf(0, kStable);
-  for (const BlockKey& key : keys) {
-    BlockRecord fresh = RecordOf(key);
+  for (std::size_t i = 0; i < kStable; ++i) {
+    BlockRecord fresh = RecordOf(keys[i]);
+    fresh.namespace_index = static_cast<std::uint16_t>(i);
     fresh.host_state = CopyState::kResident;
     ASSERT_NE(index.Add(fresh), kNoRecord);
   }
@@ -250,14 +252,17 @@ TEST(BlockIndexTest, ServesReadersWhileTheMoverChangesIt) {
 
   std::atomic<bool> is_done = false;
   std::atomic<std::uint64_t> torn = 0;
+  std::atomic<std::uint64_t> looks = 0;
   const auto read = [&] {
     std::vector<BlockView> views(keys.size());
     while (!is_done.load()) {
       index.Look(keys, views);
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        const bool is_whole = views[i].is_in_host != views[i].is_in_nvme;
+        const bool is_whole =
+            views[i].is_in_host != views[i].is_in_nvme && views[i].namespace_index == i;
         torn += (i < kStable || views[i].is_found) && !is_whole ? 1 : 0;
       }
+      ++looks;
     }
   };
   std::vector<std::thread> readers(2);
@@ -266,7 +271,7 @@ TEST(BlockIndexTest, ServesReadersWhileTheMoverChangesIt) {
   }
 
   Random random(5);
-  for (int step = 0; step < 5'000; ++step) {
+  for (int step = 0; step < 5'000 || looks.load() < 1'000; ++step) {
     const RecordIndex stable = index.Find(keys[random.Below(kStable)]);
     index.PrivatePart(stable).entry = EntryIndex{static_cast<std::uint32_t>(step)};
     index.Update(stable, [](BlockRecord& record) {
@@ -275,10 +280,12 @@ TEST(BlockIndexTest, ServesReadersWhileTheMoverChangesIt) {
       record.nvme_state = host;
       record.is_prefetched = !record.is_prefetched;
     });
-    const BlockKey& key = passing[random.Below(passing.size())];
+    const std::size_t which = kStable + random.Below(passing.size());
+    const BlockKey& key = keys[which];
     const RecordIndex found = index.Find(key);
     if (found == kNoRecord) {
       BlockRecord fresh = RecordOf(key);
+      fresh.namespace_index = static_cast<std::uint16_t>(which);
       fresh.nvme_state = CopyState::kResident;
       ASSERT_NE(index.Add(fresh), kNoRecord);
     } else {
