@@ -12,6 +12,17 @@ void CopyArena::Queue::Push(CopyJob& job) {
   KVFERRY_CHECK(count < jobs.size());
   jobs[(first + count) % jobs.size()] = &job;
   ++count;
+  untold_bytes += job.size_bytes;
+  has_untold = true;
+}
+
+bool CopyArena::Queue::TellIf(bool is_wanted) {
+  if (!has_untold || !(is_wanted || untold_bytes >= kWakeBytes)) {
+    return false;
+  }
+  untold_bytes = 0;
+  has_untold = false;
+  return true;
 }
 
 CopyJob* CopyArena::Queue::Pop() {
@@ -61,7 +72,16 @@ void CopyArena::Submit(CopyJob& job) {
   ++in_flight_;
   const MutexLock lock(mutex_);
   waiting_.Push(job);
-  has_job_.NotifyOne();
+  if (waiting_.TellIf(false)) {
+    has_job_.NotifyOne();
+  }
+}
+
+void CopyArena::Flush() {
+  const MutexLock lock(mutex_);
+  if (waiting_.TellIf(true)) {
+    has_job_.NotifyOne();
+  }
 }
 
 CopyJob* CopyArena::AwaitJob() {
@@ -77,12 +97,16 @@ CopyJob* CopyArena::AwaitJob() {
 void CopyArena::RunThread() {
   for (CopyJob* job = AwaitJob(); job != nullptr; job = AwaitJob()) {
     RunCopyJob(*job);
-    {
-      const MutexLock lock(mutex_);
-      done_.Push(*job);
+    if (PutBack(*job)) {
+      bell_.Ring();
     }
-    bell_.Ring();
   }
+}
+
+bool CopyArena::PutBack(CopyJob& job) {
+  const MutexLock lock(mutex_);
+  done_.Push(job);
+  return done_.TellIf(waiting_.count == 0);
 }
 
 std::size_t CopyArena::Reap(Instant /*now*/, std::span<CopyJob*> done) {

@@ -19,13 +19,19 @@ namespace kvferry::engine {
 // Jobs pass from the mover to a thread and back through two rings under one lock. Handing one over
 // allocates nothing, and what another thread may see is said by that lock alone.
 //
-// Submit and Reap are for the mover thread.
+// To wake a thread that sleeps costs as much as to copy a job of small blocks. So jobs gather in
+// both directions: a thread is woken for kWakeBytes, or at Flush() for less; the bell is rung for
+// as many bytes done, or when no job waits to be begun.
+//
+// Submit, Flush and Reap are for the mover thread.
 class CopyArena final : public CopyWorkers {
   struct Token {};  // Only Create can name it.
 
  public:
-  // At most `jobs_max` jobs are in flight. `bell` is rung after each, and
-  // must outlive the arena. kResourceExhausted if the threads are not to be had.
+  static constexpr std::uint64_t kWakeBytes = std::uint64_t{256} << 10;
+
+  // At most `jobs_max` jobs are in flight. `bell` tells that some are done, and must outlive the
+  // arena. kResourceExhausted if the threads are not to be had.
   static Result<std::unique_ptr<CopyArena>> Create(std::uint32_t threads,
                                                    std::uint32_t jobs_max,
                                                    MoverBell& bell);
@@ -36,6 +42,7 @@ class CopyArena final : public CopyWorkers {
   ~CopyArena() override;
 
   void Submit(CopyJob& job) override;
+  void Flush() override;
   std::size_t Reap(Instant now, std::span<CopyJob*> done) override;
   std::size_t in_flight() const noexcept override { return in_flight_; }
 
@@ -47,9 +54,16 @@ class CopyArena final : public CopyWorkers {
     std::size_t count = 0;
     void Push(CopyJob& job);
     CopyJob* Pop();  // Null: empty.
+    // Bytes of the jobs pushed since somebody was told.
+    std::uint64_t untold_bytes = 0;
+    bool has_untold = false;
+    // Whether somebody should be told now; they are, then.
+    bool TellIf(bool is_wanted);
   };
 
   void RunThread();
+  // Whether the mover should hear of it.
+  bool PutBack(CopyJob& job);
   // Null: there is nothing to do any more.
   CopyJob* AwaitJob();
 

@@ -54,6 +54,7 @@ void CopyDesk::Flush() {
       Send(open);
     }
   }
+  workers_.Flush();
 }
 
 std::size_t CopyDesk::Reap(Instant now, CopySink& sink) {

@@ -46,11 +46,14 @@ void RunCopyJob(CopyJob& job) noexcept;
 
 // Bounded: at most as many jobs in flight as it was made for, and whoever submits knows the bound.
 //
-// Submit and Reap are for the mover thread.
+// Submit, Flush and Reap are for the mover thread.
 class CopyWorkers {
  public:
   virtual ~CopyWorkers() = default;
+  // The job may wait for the next Flush before it is begun.
   virtual void Submit(CopyJob& job) = 0;
+  // Nothing more is submitted for now.
+  virtual void Flush() {}
   // Writes jobs that are done, in no order, and returns how many. Never waits.
   virtual std::size_t Reap(Instant now, std::span<CopyJob*> done) = 0;
   virtual std::size_t in_flight() const noexcept = 0;

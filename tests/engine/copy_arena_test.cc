@@ -55,6 +55,7 @@ TEST(CopyArenaTest, EachJobComesBackOnceWithItsBytes) {
     for (const auto& work : works) {
       (*arena)->Submit(work->job);
     }
+    (*arena)->Flush();
     std::vector<std::uint32_t> seen(kJobs);
     for (std::uint32_t done = 0; done < kJobs;) {
       std::array<CopyJob*, 5> jobs{};
