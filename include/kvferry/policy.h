@@ -67,6 +67,9 @@ class KVFERRY_EXPORT EvictionPolicy {
   // The next to go, or kNoEntry if all are held. May change the policy's state (hands, queues);
   // the owner must remove what it was given (OnRemove with kEvicted) before anything else.
   virtual EntryIndex TakeVictim(FunctionRef<bool(EntryIndex)> is_held) = 0;
+  // A guess at who goes next, the first of them first; returns how many it wrote. Changes nothing:
+  // the owner asks for what it needs to know of them, which mostly has to come from far memory.
+  virtual std::size_t PeekVictims(std::span<EntryIndex> /*next*/) const noexcept { return 0; }
   // Also for residents that the owner removes by itself.
   virtual void OnRemove(EntryIndex entry, RemoveReason reason) = 0;
   // Writes numbers that the policy no longer remembers and the owner may give to other blocks;

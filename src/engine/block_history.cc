@@ -43,9 +43,7 @@ std::uint32_t BlockHistory::BucketOf(const BlockKey& key) const noexcept {
 }
 
 void BlockHistory::Prefetch(const BlockKey& key) const noexcept {
-  const Bucket& bucket = buckets_[BucketOf(key)];
-  __builtin_prefetch(&bucket);
-  __builtin_prefetch(&bucket.high);  // In its second line.
+  __builtin_prefetch(&buckets_[BucketOf(key)]);
 }
 
 std::uint32_t BlockHistory::SlotOf(const BlockKey& key, const Bucket& bucket) const noexcept {

@@ -28,7 +28,10 @@ class BlockHistory {
   // Numbers of the policy must lie below 2^28 - 1.
   static constexpr std::uint32_t kEntriesMax = (std::uint32_t{1} << 28) - 1;
 
-  // Rounded down to a multiple of 12, but at least 12.
+  // Of one cache line: a look-up reads no more.
+  static constexpr std::uint32_t kBucketSlots = 6;
+
+  // Rounded down to whole buckets, but at least one.
   explicit BlockHistory(std::uint32_t blocks_max);
 
   struct Added {
@@ -50,8 +53,6 @@ class BlockHistory {
   std::size_t memory_bytes() const noexcept;
 
  private:
-  static constexpr std::uint32_t kBucketSlots = 12;
-
   // What readers see is stored with memory_order_release, as the sequence lock asks.
   struct alignas(64) Bucket {
     std::array<std::atomic<std::uint32_t>, kBucketSlots> low{};
@@ -64,7 +65,7 @@ class BlockHistory {
       return values[slot].load(std::memory_order_acquire);
     }
   };
-  static_assert(sizeof(Bucket) == 128);
+  static_assert(sizeof(Bucket) == 64);
 
   std::uint32_t BucketOf(const BlockKey& key) const noexcept;
   // The slot of the key's bucket; kBucketSlots: it is not there.

@@ -3,22 +3,12 @@
 #include "engine/engine_core.h"
 
 namespace kvferry::engine {
-namespace {
-
-// How far before its turn a key's place in the tables is asked for.
-constexpr std::uint32_t kKeysAhead = 8;
-
-}  // namespace
-
 EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
   Request& request = requests_[number];
   const Call& call = request.call;
   const BlockKey& key = call.keys[request.next];
   if (request.access.request == 0) {
     request.access.request = ++access_count_;
-  }
-  if (request.next + kKeysAhead < call.keys.size()) {
-    book_.Prefetch(call.keys[request.next + kKeysAhead]);
   }
   if (call.erasures != namespaces_.erasures(call.in) || !call.tiers.Has(TierKind::kHost)) {
     Refuse(request,
@@ -31,6 +21,7 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
     return Progress::kNext;
   }
   if (found != kNoRecord) {
+    request.newest = found;
     if (book_.index()[found].host_state == CopyState::kFilling) {
       WaitFor(requests_.BeginNext(number), found);
       return Progress::kNext;
@@ -65,6 +56,7 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
     Refuse(request, reserved.refusal);
     return Progress::kNext;
   }
+  request.newest = reserved.record;
   BeginFill(number, reserved.record);
   return Progress::kNext;
 }

@@ -125,6 +125,8 @@ class EngineCore final : private CopySink, private OnboardSink {
 
   // core_requests.cc: requests as a whole.
   void Advance(std::uint32_t request);
+  // Asks for the tables' places of the keys that come next; `begun` of them in this turn.
+  void PrefetchKeys(const Request& request, std::uint32_t begun);
   void Finish(std::uint32_t request);
   void EndExpired(Instant now);
   void Detach(std::uint32_t operation);

@@ -2,6 +2,7 @@
 #include "engine/host_cache.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/assert.h"
 
@@ -14,6 +15,8 @@ constexpr std::uint32_t kVictimsMax = 1'024;
 // Residents that a search for a victim passes over for soft reasons (another size, not written
 // down yet) before it takes any that is free to go.
 constexpr std::uint32_t kPassedOverMax = 256;
+// Victims that are looked at together.
+constexpr std::uint32_t kVictimsAhead = 16;
 // Waiting blocks that keep their order.
 constexpr std::uint32_t kOffloadsMax = 8'192;
 // Records that one search for a waiting block looks at, past those in order.
@@ -227,14 +230,31 @@ bool HostCache::EvictOne(const Claim& claim, Wish wish, MissReason reason) {
   if (victim == kNoEntry) {
     return false;
   }
+  if (evictions_to_peek_ == 0) {
+    PrefetchVictims();
+  }
+  --evictions_to_peek_;
   Evict(book_.RecordOf(victim), reason);
   return true;
+}
+
+// To take a block out of the tables is to look at two places in far memory, whose addresses a
+// single eviction knows too late. Asked for together they cost little more than one.
+void HostCache::PrefetchVictims() {
+  std::array<EntryIndex, kVictimsAhead> next{};
+  const std::size_t count = policy_->PeekVictims(next);
+  for (const EntryIndex entry : std::span(next).first(count)) {
+    const RecordIndex record = book_.RecordOf(entry);
+    if (record != kNoRecord) {
+      book_.Prefetch(book_.index()[record].key);
+    }
+  }
+  evictions_to_peek_ = kVictimsAhead;
 }
 
 void HostCache::Evict(RecordIndex record, MissReason reason) {
   const BlockRecord& block = book_.index()[record];
   KVFERRY_CHECK(block.host_state == CopyState::kResident);
-  book_.Prefetch(block.key);  // Depart needs it in a moment.
   policy_->OnRemove(block.entry, RemoveReason::kEvicted);
   --residents_;
   ++stats_.evictions;

@@ -115,6 +115,7 @@ class HostCache {
   // kNone, or why there is no room; `slot` is reserved then.
   MissReason MakeRoom(const Claim& claim, const BlockRecord& block, tiers::HostSlot& slot);
   bool EvictOne(const Claim& claim, Wish wish, MissReason reason);
+  void PrefetchVictims();
   void Evict(RecordIndex record, MissReason reason);
   void FreePlace(RecordIndex record);
   void BeginFilling(RecordIndex record, tiers::HostSlot slot);
@@ -138,6 +139,7 @@ class HostCache {
   std::size_t offload_count_ = 0;
   std::uint32_t offloads_wanted_ = 0;
   std::uint32_t scan_position_ = 0;
+  std::uint32_t evictions_to_peek_ = 0;  // Until PrefetchVictims() is due again.
 };
 
 }  // namespace kvferry::engine

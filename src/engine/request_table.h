@@ -25,7 +25,9 @@ struct Request {
   std::uint32_t base = 0;   // Blocks before it have been seen to.
   std::uint32_t next = 0;   // The next block to begin with.
   std::uint32_t limit = 0;  // Blocks from here on are not ready: the first that failed.
-  std::uint64_t done = 0;   // From `base` on, a bit for each block that has been seen to.
+  RecordIndex newest =
+      kNoRecord;           // What a put last stored or found, to be checked: it may be gone.
+  std::uint64_t done = 0;  // From `base` on, a bit for each block that has been seen to.
   std::uint32_t operations = 0;
   std::uint32_t first_operation = kNone;
   std::uint32_t stored = 0;

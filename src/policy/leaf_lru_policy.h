@@ -66,6 +66,15 @@ class LeafLruPolicy final : public EvictionPolicy {
     }
     return kNoEntry;
   }
+  std::size_t PeekVictims(std::span<EntryIndex> next) const noexcept override {
+    std::size_t count = 0;
+    std::uint32_t entry = lists_.back(kResidents);
+    while (count < next.size() && entry != lists_.sentinel(kResidents)) {
+      next[count++] = EntryIndex{entry};
+      entry = lists_.previous(entry);
+    }
+    return count;
+  }
   void OnRemove(EntryIndex entry, RemoveReason /*reason*/) override {
     lists_.Unlink(NumberOf(entry));
     departed_.Add(NumberOf(entry));

@@ -88,19 +88,20 @@ TEST(BlockHistoryTest, KeepsTheReasonOfANumberThatIsDropped) {
 
 TEST(BlockHistoryTest, ForgetsTheOldestOfAFullBucket) {
   BlockHistory history(12'000);
-  for (std::uint32_t i = 0; i < 12; ++i) {
+  constexpr std::uint32_t kSlots = BlockHistory::kBucketSlots;
+  for (std::uint32_t i = 0; i < kSlots; ++i) {
     const BlockHistory::Added added =
         history.Add(KeyOfFirstBucket(i), MissReason::kEvicted, Entry(i));
     EXPECT_EQ(added.forgotten, kNoEntry);
   }
-  for (std::uint32_t i = 12; i < 60; ++i) {
+  for (std::uint32_t i = kSlots; i < 5 * kSlots; ++i) {
     const BlockHistory::Added added =
         history.Add(KeyOfFirstBucket(i), MissReason::kEvicted, Entry(i));
-    EXPECT_EQ(added.forgotten, Entry(i - 12));
-    EXPECT_EQ(history.ReasonOf(KeyOfFirstBucket(i - 12)), MissReason::kNeverStored);
-    EXPECT_EQ(history.ReasonOf(KeyOfFirstBucket(i - 11)), MissReason::kEvicted);
+    EXPECT_EQ(added.forgotten, Entry(i - kSlots));
+    EXPECT_EQ(history.ReasonOf(KeyOfFirstBucket(i - kSlots)), MissReason::kNeverStored);
+    EXPECT_EQ(history.ReasonOf(KeyOfFirstBucket(i - kSlots + 1)), MissReason::kEvicted);
   }
-  EXPECT_EQ(history.blocks(), 12U);
+  EXPECT_EQ(history.blocks(), kSlots);
 }
 
 // Each number is with a remembered block, or was given back, and never both.
@@ -139,7 +140,8 @@ TEST(BlockHistoryTest, TakesAtMostSixteenBytesABlock) {
   for (const std::uint32_t blocks_max : {12U, 65'536U, 1'000'000U}) {
     EXPECT_LE(BlockHistory(blocks_max).memory_bytes(), std::size_t{blocks_max} * 16);
   }
-  EXPECT_EQ(BlockHistory(0).memory_bytes(), BlockHistory(12).memory_bytes());
+  EXPECT_EQ(BlockHistory(0).memory_bytes(),
+            BlockHistory(BlockHistory::kBucketSlots).memory_bytes());
 }
 
 TEST(BlockHistoryTest, AnswersCallersWhileTheMoverChangesIt) {

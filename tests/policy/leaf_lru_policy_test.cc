@@ -1,6 +1,8 @@
 // What leaf-LRU promises.
 #include "policy/leaf_lru_policy.h"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -55,8 +57,17 @@ class RoomyOwner {
   }
 
  private:
+  // Nobody is held, so the guess must be right.
   EntryIndex Take() {
-    return policy_.TakeVictim([](EntryIndex) { return false; });
+    std::array<EntryIndex, 3> next{};
+    const std::size_t count = policy_.PeekVictims(next);
+    const EntryIndex victim = policy_.TakeVictim([](EntryIndex) { return false; });
+    EXPECT_EQ(count > 0 ? next[0] : kNoEntry, victim);
+    if (second_ != kNoEntry) {
+      EXPECT_EQ(victim, second_);  // As was guessed when the one before it left.
+    }
+    second_ = count > 1 ? next[1] : kNoEntry;
+    return victim;
   }
   void Touch(const Path& path, std::size_t i) {
     if (is_resident_[path[i]]) {
@@ -69,6 +80,7 @@ class RoomyOwner {
 
   LeafLruPolicy policy_;
   std::map<EntryIndex, bool> is_resident_;
+  EntryIndex second_ = kNoEntry;
 };
 
 // Requests of conversations that branch, as paths over numbers in which a parent is below a child.

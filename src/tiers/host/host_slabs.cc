@@ -58,7 +58,11 @@ HostSlabs::HostSlabs(Token /*token*/,
       pool_(ChunkCount(*memory_)),
       slab_of_chunk_(pool_.chunk_count(), kNone),
       slabs_(pool_.chunk_count()),
-      reserved_bits_(std::size_t{pool_.chunk_count()} * kWordsPerChunk) {}
+      reserved_bits_(std::size_t{pool_.chunk_count()} * kWordsPerChunk) {
+  for (std::uint32_t class_index = 0; class_index < kSlotClassCount; ++class_index) {
+    classes_[class_index].slots_max = SlotsOfArea(class_index);
+  }
+}
 
 bool HostSlabs::CanReserve(std::uint32_t size_bytes) {
   KVFERRY_CHECK(size_bytes > 0);
@@ -69,7 +73,11 @@ bool HostSlabs::CanReserve(std::uint32_t size_bytes) {
 
 std::uint64_t HostSlabs::SlotsMax(std::uint32_t size_bytes) const {
   KVFERRY_CHECK(size_bytes > 0 && size_bytes <= kSlotBytesMax);
-  const SlotClass& slot_class = kSlotClasses[SlotClassOf(size_bytes)];
+  return classes_[SlotClassOf(size_bytes)].slots_max;
+}
+
+std::uint64_t HostSlabs::SlotsOfArea(std::uint32_t class_index) const {
+  const SlotClass& slot_class = kSlotClasses[class_index];
   const auto slots_in = [&](std::uint32_t chunks) {
     return chunks * kPagesPerChunk / slot_class.slot_pages;
   };
@@ -109,7 +117,7 @@ std::optional<HostSlot> HostSlabs::Reserve(std::uint32_t size_bytes) {
 void HostSlabs::Free(HostSlot slot) {
   const Place place = PlaceOf(slot);
   Slab& slab = slabs_[place.slab];
-  const std::uint32_t slot_bytes = SlotBytes(slot);
+  const std::uint32_t slot_bytes = SlotBytesAt(place.slab);
   if (poison_freed_) {
     std::ranges::fill(BytesOf(slot, slot_bytes), kPoison);
   }
@@ -129,10 +137,6 @@ void HostSlabs::Free(HostSlot slot) {
 std::span<std::byte> HostSlabs::BytesOf(HostSlot slot, std::uint32_t size_bytes) const {
   KVFERRY_CHECK(size_bytes <= SlotBytes(slot));
   return memory_->bytes().subspan(std::size_t{slot.page} * kHostPageBytes, size_bytes);
-}
-
-std::uint32_t HostSlabs::SlotBytes(HostSlot slot) const {
-  return kSlotClasses[slabs_[PlaceOf(slot).slab].class_index].slot_pages * kHostPageBytes;
 }
 
 std::uint32_t HostSlabs::GenerationOf(HostSlot slot) const {

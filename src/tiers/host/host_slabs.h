@@ -86,7 +86,7 @@ class HostSlabs {
 
   // The first `size_bytes` of a reserved slot, which must have that many.
   std::span<std::byte> BytesOf(HostSlot slot, std::uint32_t size_bytes) const;
-  std::uint32_t SlotBytes(HostSlot slot) const;
+  std::uint32_t SlotBytes(HostSlot slot) const { return SlotBytesAt(PlaceOf(slot).slab); }
   // How often a slot that begins at this page has been freed. Whoever keeps a slot's name beyond
   // its own reservation keeps this number with it.
   std::uint32_t GenerationOf(HostSlot slot) const;
@@ -132,6 +132,7 @@ class HostSlabs {
   };
   struct ClassState {
     std::uint32_t first_with_room = kNone;  // Slab.
+    std::uint64_t slots_max = 0;
     Count slabs;
     Count slots;
     Count slots_reserved;
@@ -144,10 +145,14 @@ class HostSlabs {
   // The place of the slot that begins at this page and is reserved, or nothing.
   std::optional<Place> Find(HostSlot slot) const;
   Place PlaceOf(HostSlot slot) const;
+  std::uint32_t SlotBytesAt(std::uint32_t slab) const {
+    return kSlotClasses[slabs_[slab].class_index].slot_pages * kHostPageBytes;
+  }
   std::uint32_t* GenerationAt(std::uint32_t page) const;
   std::span<std::uint64_t> WordsOf(std::uint32_t slab);
   std::span<const std::uint64_t> WordsOf(std::uint32_t slab) const;
 
+  std::uint64_t SlotsOfArea(std::uint32_t class_index) const;
   // The length of the run of chunks that the class would get now; 0 for none.
   std::uint32_t SlabChunksFor(std::uint32_t class_index);
   bool AddSlab(std::uint32_t class_index);
