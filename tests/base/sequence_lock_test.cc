@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <thread>
-#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -42,39 +41,49 @@ TEST(SequenceLockTest, ReadsAgainWhenAWriteFellBetween) {
   EXPECT_EQ(result, 3);
 }
 
+// Four words that are always equal, and never go back.
+class Words {
+ public:
+  void Write(std::uint64_t value) {
+    const SequenceWrite write(lock_);
+    for (std::atomic<std::uint64_t>& word : words_) {
+      word.store(value, std::memory_order_release);
+    }
+  }
+  std::array<std::uint64_t, 4> Read() const {
+    return lock_.Read([&] {
+      std::array<std::uint64_t, 4> seen{};
+      for (std::size_t i = 0; i < seen.size(); ++i) {
+        seen[i] = words_[i].load(std::memory_order_acquire);
+      }
+      return seen;
+    });
+  }
+
+ private:
+  SequenceLock lock_;
+  std::array<std::atomic<std::uint64_t>, 4> words_{};
+};
+
 TEST(SequenceLockTest, ShowsReadersAllOfAWriteOrNothing) {
   constexpr std::uint64_t kWrites = 20'000;
-  SequenceLock lock;
-  std::array<std::atomic<std::uint64_t>, 4> words{};
+  Words words;
   std::atomic<bool> is_done = false;
   std::atomic<std::uint64_t> torn = 0;
   std::atomic<std::uint64_t> reads = 0;
   const auto read = [&] {
     std::uint64_t latest = 0;
-    while (!is_done.load()) {
-      const auto seen = lock.Read([&] {
-        std::array<std::uint64_t, 4> values{};
-        for (std::size_t i = 0; i < words.size(); ++i) {
-          values[i] = words[i].load(std::memory_order_acquire);
-        }
-        return values;
-      });
+    for (; !is_done.load(); ++reads) {
+      const auto seen = words.Read();
       const bool is_whole = seen[1] == seen[0] && seen[2] == seen[0] && seen[3] == seen[0];
       torn += is_whole && seen[0] >= latest ? 0 : 1;
       latest = seen[0];
-      ++reads;
     }
   };
-  std::vector<std::thread> readers(2);
-  for (std::thread& reader : readers) {
-    reader = std::thread(read);
-  }
+  std::array<std::thread, 2> readers{std::thread(read), std::thread(read)};
 
   for (std::uint64_t value = 1; value <= kWrites || reads.load() < kWrites; ++value) {
-    const SequenceWrite write(lock);
-    for (std::atomic<std::uint64_t>& word : words) {
-      word.store(value, std::memory_order_release);
-    }
+    words.Write(value);
   }
   is_done = true;
   for (std::thread& reader : readers) {
