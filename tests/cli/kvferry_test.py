@@ -70,7 +70,7 @@ class CommandTest(unittest.TestCase):
 
 class HelpTest(CommandTest):
     COMMANDS = ((), ("replay",), ("stress",), ("bench",), ("bench", "host"), ("bench", "nvme"),
-                ("inspect",), ("trace",), ("trace", "convert"))
+                ("inspect",), ("fsck",), ("trace",), ("trace", "convert"))
 
     def test_every_command_explains_itself(self):
         for command in self.COMMANDS:
@@ -81,7 +81,7 @@ class HelpTest(CommandTest):
 
     def test_names_its_commands_and_exit_codes(self):
         words = kvferry("--help").stdout.decode()
-        for word in ("replay", "stress", "trace", "bench", "inspect", "2 usage"):
+        for word in ("replay", "stress", "trace", "bench", "inspect", "fsck", "2 usage"):
             self.assertIn(word, words)
 
     def test_options_and_guide_agree(self):

@@ -175,6 +175,109 @@ class InspectTest(StoreTest):
             self.assertIn(f"`{option}", guide)
 
 
+class FsckTest(StoreTest):
+    def test_finds_a_sound_store_sound(self):
+        before = self.digests()
+        report = self.report("fsck")
+        self.assertTrue(report["is_sound"])
+        self.assertEqual((report["headers"], report["footers"], report["blocks"]), (3, 2, 36))
+        self.assertEqual(report["block_bytes"], sum(int(block[2]) for block in self.blocks))
+        self.assertEqual(report["damages"], [])
+        self.assertEqual(self.digests(), before)
+        code, out, err = kvferry("fsck", *self.drives)
+        self.assertEqual((code, err), (0, ""))
+        self.assertRegex(out, r"damage\s+none\n$")
+
+    def test_reports_each_damaged_block_and_changes_nothing(self):
+        places = [self.damage(block) for block in (0, 13, 35)]
+        before = self.digests()
+        report = self.report("fsck", code=1)
+        self.assertFalse(report["is_sound"])
+        found = [(damage["segment"], damage["page"]) for damage in report["damages"]]
+        self.assertEqual(found, places)
+        self.assertEqual({damage["kind"] for damage in report["damages"]}, {"payload"})
+        self.assertIsNone(report["repair"])
+        self.assertEqual(self.digests(), before)
+        code, out, _ = kvferry("fsck", *self.drives)
+        self.assertEqual(code, 1)
+        self.assertRegex(out, r"damage\s+payload 3\n")
+        self.assertIn("segment %d, generation 11, page %d: " % places[1], out)
+
+    def test_repairs_by_deleting_rows_of_damaged_blocks(self):
+        places = [self.damage(block) for block in (0, 30, 31, 32)]
+        data = {drive: self.digests()[self.file(drive)] for drive in (0, 1)}
+        report = self.report("fsck", "--repair", code=1)
+        self.assertEqual(report["repair"], {"deleted_rows": 4, "quarantined": [places[1][0]]})
+        self.assertEqual({drive: self.digests()[self.file(drive)] for drive in (0, 1)}, data)
+        again = self.report("fsck")
+        self.assertEqual(again["blocks"], 32)
+        self.assertEqual(self.report("inspect")["segments"]["quarantined"], 1)
+
+    def test_writes_damaged_copies_of_superblocks_anew_when_told(self):
+        self.overwrite(self.file(0), 65536 + 40, b"rot")
+        report = self.report("fsck", code=1)
+        self.assertRegex(report["superblocks"][0], "a: damaged copies of the superblock: 1$")
+        self.report("fsck", "--repair", code=1)
+        self.assertTrue(self.report("fsck")["is_sound"])
+
+    def test_reports_headers_footers_and_a_row_of_another_place(self):
+        self.overwrite(self.file(0), MIB + 100, b"rot")
+        self.overwrite(self.file(1), MIB + 255 * 4096 + 100, b"rot")
+        report = self.report("fsck", code=1)
+        self.assertEqual([damage["kind"] for damage in report["damages"]], ["header", "footer"])
+        self.assertEqual(report["blocks"], 36)
+        # Two blocks of one length in each other's place are whole, and wrong all the same.
+        path, first, length, _, _ = self.blocks[3]
+        _, second, _, _, _ = self.blocks[4]
+        with open(path, "r+b") as file:
+            file.seek(int(first))
+            content = file.read(int(length))
+        self.overwrite(path, int(second), content)
+        self.assertEqual(self.report("fsck", code=1)["damage_counts"]["payload"], 1)
+
+    def test_refuses_a_store_that_is_in_use(self):
+        holder = self.held()
+        for arguments in ((), ("--repair",)):
+            code, out, err = kvferry("fsck", *arguments, *self.drives)
+            self.assertEqual((code, out), (1, ""))
+            self.assertRegex(err, r"a: (another process|process \d+) has the store open")
+        self.release(holder)
+        self.report("fsck")
+
+    def test_makes_nothing_where_there_is_nothing(self):
+        for arguments in ((), ("--repair",)):
+            none = os.path.join(self.folder, "none")
+            code, _, err = kvferry("fsck", *arguments, none)
+            self.assertEqual(code, 1)
+            self.assertIn("holds no store", err)
+            self.assertFalse(os.path.exists(none))
+            self.assertEqual(kvferry("fsck", *arguments)[0], 2)
+            empty = os.path.join(self.folder, "empty")
+            os.makedirs(empty, mode=0o700, exist_ok=True)
+            code, _, err = kvferry("fsck", *arguments, empty)
+            self.assertEqual((code, os.listdir(empty)), (2, []), err)
+            code, _, err = kvferry("fsck", *arguments, self.drives[1])
+            self.assertEqual(code, 2)
+            self.assertIn("has 2 drives, but 1", err)
+
+    def test_needs_a_manifest(self):
+        manifest = os.path.join(self.drives[0], "manifest")
+        moved = shutil.move(manifest, os.path.join(self.folder, "m"))
+        for arguments in ((), ("--repair",)):
+            code, _, err = kvferry("fsck", *arguments, *self.drives)
+            self.assertEqual(code, 1)
+            self.assertIn("no manifest at", err)
+            self.assertFalse(os.path.exists(manifest))
+        self.assertTrue(self.report("fsck", "--manifest", moved)["is_sound"])
+
+    def test_has_its_options_in_the_guide(self):
+        with open(os.path.join(DOCS, "store.md"), encoding="utf-8") as file:
+            guide = file.read()
+        words = kvferry("fsck", "--help")[1]
+        for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", words)) - {"--help"}:
+            self.assertIn(f"`{option}", guide)
+
+
 if __name__ == "__main__":
     BINARY, MAKER, DOCS = (os.path.abspath(path) for path in sys.argv[1:4])
     unittest.main(argv=sys.argv[:1] + sys.argv[4:])

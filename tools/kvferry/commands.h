@@ -64,6 +64,7 @@ void AddBenchCommand(CLI::App& app,
                      int& exit_code);
 // A part of the bench command.
 void AddNvmeBench(CLI::App& bench, NvmeBenchArguments& arguments, int& exit_code);
+void AddFsckCommand(CLI::App& app, StoreArguments& arguments, int& exit_code);
 void AddInspectCommand(CLI::App& app, StoreArguments& arguments, int& exit_code);
 
 }  // namespace kvferry::tool

@@ -25,11 +25,13 @@ int Run(int argc, char** argv) {
   kvferry::tool::BenchArguments bench_arguments;
   kvferry::tool::NvmeBenchArguments nvme_bench_arguments;
   kvferry::tool::StoreArguments inspect_arguments;
+  kvferry::tool::StoreArguments fsck_arguments;
   kvferry::tool::AddReplayCommand(app, replay_arguments, exit_code);
   kvferry::tool::AddStressCommand(app, stress_arguments, exit_code);
   kvferry::tool::AddTraceCommand(app, convert_arguments, exit_code);
   kvferry::tool::AddBenchCommand(app, bench_arguments, nvme_bench_arguments, exit_code);
   kvferry::tool::AddInspectCommand(app, inspect_arguments, exit_code);
+  kvferry::tool::AddFsckCommand(app, fsck_arguments, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -41,10 +43,11 @@ int Run(int argc, char** argv) {
   } catch (const CLI::RequiredError& error) {
     // CLI11 reads an unknown command as a missing one.
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
-      std::fprintf(stderr,
-                   "kvferry: no command '%s': it is replay, bench, inspect, stress or trace; see "
-                   "kvferry --help\n",
-                   argv[1]);
+      std::fprintf(
+          stderr,
+          "kvferry: no command '%s': it is replay, bench, inspect, fsck, stress or trace; see "
+          "kvferry --help\n",
+          argv[1]);
     } else {
       std::fprintf(stderr, "kvferry: %s; see kvferry --help\n", error.what());
     }

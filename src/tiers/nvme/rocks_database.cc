@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -46,7 +47,7 @@ constexpr std::uint64_t kWriteBufferBytesMax = 32 * kMiB;
 constexpr std::uint64_t kStoreToWriteBuffer = 4096;
 constexpr std::size_t kTableListBytesMax = 4 * kMiB;  // RocksDB's own MANIFEST file.
 constexpr std::size_t kTableListPreallocation = 64 * kKiB;
-constexpr int kReadOnlyAttempts = 5;
+constexpr int kReadOnlyAttempts = 20;
 constexpr std::size_t kTableCacheBytes = 1 * kMiB;  // Rows are read once, at open.
 
 template <class Bytes>
@@ -220,19 +221,41 @@ Status CheckThereIsOne(const std::string& folder) {
   return Status::Error(StatusCode::kDataLoss, folder + " holds no manifest", ENOENT);
 }
 
-// A process that has the database open may remove a file between the list that names it and its
-// opening; the next list does without.
-rocksdb::Status OpenReadOnly(const rocksdb::Options& options,
-                             const std::string& folder,
-                             rocksdb::DB** database) {
-  rocksdb::Status opened;
+// Which tables the database has, as far as a reader can tell: the file that lists them, and how
+// long that is. It grows with every change of the tables.
+struct TableList {
+  std::string name;
+  std::uintmax_t size_bytes = 0;
+  bool operator==(const TableList&) const = default;
+};
+
+TableList TableListOf(const std::string& folder) {
+  TableList list;
+  std::ifstream current(std::filesystem::path(folder) / "CURRENT");
+  std::getline(current, list.name);
+  std::error_code error;
+  list.size_bytes = std::filesystem::file_size(std::filesystem::path(folder) / list.name, error);
+  return list;
+}
+
+// A process that has the database open may turn a log into a table and remove it, between the list
+// of tables and the logs as they are read here: rows would be missing, or a file. So what is opened
+// counts only if the tables stayed the same meanwhile.
+Status OpenReadOnly(const rocksdb::Options& options,
+                    const std::string& folder,
+                    std::unique_ptr<rocksdb::DB>& database) {
   for (int attempt = 0; attempt < kReadOnlyAttempts; ++attempt) {
-    opened = rocksdb::DB::OpenForReadOnly(options, folder, database);
-    if (opened.ok()) {
-      break;
+    database.reset();
+    const TableList before = TableListOf(folder);
+    rocksdb::DB* found = nullptr;
+    const rocksdb::Status opened = rocksdb::DB::OpenForReadOnly(options, folder, &found);
+    database.reset(found);
+    if (TableListOf(folder) == before) {
+      return FromRocks(opened, "opening the manifest");
     }
   }
-  return opened;
+  return Status::Error(StatusCode::kUnavailable,
+                       folder + " changes too fast to be read; try again when less is written");
 }
 
 }  // namespace
@@ -253,17 +276,19 @@ Result<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const RocksDatabaseOp
         options.file_system == nullptr ? *rocksdb::FileSystem::Default() : *options.file_system;
     parts->file_system = MakeFreezingFileSystem(inner, parts->latch);
     parts->env = rocksdb::NewCompositeEnv({std::shared_ptr<void>(), parts->file_system.get()});
-    rocksdb::DB* database = nullptr;
     const rocksdb::Options rocks_options = MakeOptions(options, *parts->env);
-    const rocksdb::Status opened =
-        options.is_read_only ? OpenReadOnly(rocks_options, options.folder, &database)
-                             : rocksdb::DB::Open(rocks_options, options.folder, &database);
-    parts->database.reset(database);
-    if (parts->has_failed()) {
-      return parts->latch.why();
+    if (options.is_read_only) {
+      KVFERRY_RETURN_IF_ERROR(OpenReadOnly(rocks_options, options.folder, parts->database));
+    } else {
+      rocksdb::DB* database = nullptr;
+      const rocksdb::Status opened = rocksdb::DB::Open(rocks_options, options.folder, &database);
+      parts->database.reset(database);
+      if (parts->has_failed()) {
+        return parts->latch.why();
+      }
+      KVFERRY_RETURN_IF_ERROR(FromRocks(opened, "opening the manifest"));
     }
-    KVFERRY_RETURN_IF_ERROR(FromRocks(opened, "opening the manifest"));
-    KVFERRY_RETURN_IF_ERROR(SettleVersion(*database, options.is_read_only));
+    KVFERRY_RETURN_IF_ERROR(SettleVersion(*parts->database, options.is_read_only));
     if (parts->has_failed()) {
       return parts->latch.why();
     }

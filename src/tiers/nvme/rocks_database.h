@@ -43,7 +43,7 @@ class RocksDatabase {
  public:
   // kInvalidArgument: the folder is not private, or its files are of another version. kDataLoss:
   // its files are not as they were written; nothing is changed then. Read-only also kDataLoss with
-  // ENOENT: there is no database.
+  // ENOENT: there is no database; kUnavailable: its writer changes it too fast.
   static Result<std::unique_ptr<RocksDatabase>> Open(const RocksDatabaseOptions& options);
 
   explicit RocksDatabase(std::unique_ptr<Parts> parts) noexcept;

@@ -20,6 +20,7 @@ class StoreReader {
   explicit StoreReader(const DriveSet& drives) : drives_(drives) {}
 
   std::uint32_t segment_count() const;
+  std::uint32_t drive_count() const { return drives_.drive_count(); }
   // Where a page lies on its drive.
   std::uint64_t OffsetOf(std::uint32_t segment, std::uint32_t page) const;
   std::uint32_t DriveOf(std::uint32_t segment) const { return segment % drives_.drive_count(); }

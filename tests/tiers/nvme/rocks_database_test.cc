@@ -54,7 +54,7 @@ TEST_F(RocksDatabaseTest, ReadsBesideAWriterAsOfItsOpening) {
   ManifestBatch batch;
   batch.is_synced = true;
   std::size_t row_count = 0;
-  // Across flushes and compactions, which remove files.
+  // Across flushes and compactions, which remove logs and files while they are being read.
   for (std::uint64_t generation = 1; generation <= 60; ++generation) {
     batch.Clear();
     for (std::uint32_t page = 1; page <= 100; ++page) {
