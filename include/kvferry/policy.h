@@ -76,7 +76,7 @@ class KVFERRY_EXPORT EvictionPolicy {
   // returns how many. Empty unless PolicyOptions::reports_forgotten.
   virtual std::size_t Forget(std::span<EntryIndex> freed) = 0;
 
-  // What it has taken for its tables, in bytes; 0 where it does not say.
+  // What it uses for its tables, in bytes; 0 where it does not say.
   virtual std::size_t memory_bytes() const noexcept { return 0; }
 };
 

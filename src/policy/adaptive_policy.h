@@ -48,6 +48,9 @@ class AdaptivePolicy final : public EvictionPolicy {
   EntryIndex TakeVictim(FunctionRef<bool(EntryIndex)> is_held) override;
   void OnRemove(EntryIndex entry, RemoveReason reason) override;
   std::size_t Forget(std::span<EntryIndex> freed) override;
+  std::size_t memory_bytes() const noexcept override {
+    return admission_.memory_bytes() + BytesOf(readings_) + BytesOf(is_seen_twice_);
+  }
 
  private:
   // Readings of the two clocks when the block was last referenced; they may wrap.

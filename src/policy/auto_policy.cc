@@ -36,10 +36,18 @@ std::uint32_t RememberedMax(const PolicyOptions& options) {
 }  // namespace
 
 AutoPolicy::AutoPolicy(const PolicyOptions& options)
-    : segments_(options.entries_max),
+    : segments_(options.entries_max, options.reports_forgotten),
       forgotten_(options),
       residents_max_(options.residents_max),
-      remembered_max_(RememberedMax(options)) {}
+      remembered_max_(RememberedMax(options)) {
+  // A live engine's step should not wait for the system's allocator.
+  if (options.reports_forgotten) {
+    candidates_max_ = std::size_t{2} * options.entries_max;
+    candidates_.reserve(candidates_max_ + options.residents_max);
+    followed_.reserve(options.entries_max);
+    passed_over_.reserve(options.residents_max);
+  }
+}
 
 void AutoPolicy::OnRequest(const Access& access,
                            std::span<const EntryIndex> path,
@@ -51,6 +59,9 @@ void AutoPolicy::OnRequest(const Access& access,
   ForgetDownTo(remembered_max_);
   RefreshModelIfDue();
 
+  if (segments_.new_leaves().size() >= candidates_max_ / 2) {
+    AddNewCandidates();
+  }
   path_ = path;
   asked_ = 0;
   if (set_aside_ != kNoSegment && segments_[set_aside_].leaf_position != kNoSegment) {
@@ -278,13 +289,22 @@ void AutoPolicy::OrderCandidates() {
       1 + static_cast<std::uint32_t>(segments_.leaves().size()) / kLeavesPerOrderRequest;
 }
 
+// Most of what fills the heap is out of date, and not there any more once it is ordered anew.
 void AutoPolicy::PushCandidate(std::uint32_t segment) {
+  if (candidates_.size() >= candidates_max_) {
+    OrderCandidates();
+    return;  // The segment is a leaf, so it is there.
+  }
   const PathSegment& piece = segments_[segment];
   candidates_.push_back({WorthOfSegment(segment), piece.touched_ns, segment, piece.visit});
   std::push_heap(candidates_.begin(), candidates_.end(), GoesLater);
 }
 
 void AutoPolicy::AddNewCandidates() {
+  if (candidates_.size() + segments_.new_leaves().size() > candidates_max_) {
+    OrderCandidates();
+    return;
+  }
   for (const std::uint32_t segment : segments_.new_leaves()) {
     if (segments_[segment].leaf_position != kNoSegment) {
       PushCandidate(segment);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,10 @@ class AutoPolicy final : public EvictionPolicy {
     return WorthOfSegment(segments_.segment_of(NumberOf(entry)));
   }
   std::uint32_t departed_count() const { return segments_.departed_count(); }
+  std::size_t memory_bytes() const noexcept override {
+    return segments_.memory_bytes() + model_.memory_bytes() + forgotten_.memory_bytes() +
+           BytesOf(candidates_);
+  }
 
  private:
   struct Candidate {
@@ -114,7 +119,8 @@ class AutoPolicy final : public EvictionPolicy {
   std::uint32_t set_aside_ = kNoSegment;  // A frontier that was no candidate for that reason.
   bool refuses_ = false;
 
-  std::vector<Candidate> candidates_;   // A heap, the least worth on top.
+  std::vector<Candidate> candidates_;  // A heap, the least worth on top.
+  std::size_t candidates_max_ = std::numeric_limits<std::size_t>::max();
   std::vector<Candidate> passed_over_;  // Scratch: held ones of one TakeVictim.
   std::uint32_t order_countdown_ = 0;
   std::uint32_t refresh_countdown_ = 1;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "kvferry/types.h"
 
@@ -13,6 +14,12 @@ namespace kvferry::policy {
 
 inline constexpr std::uint32_t NumberOf(EntryIndex entry) {
   return static_cast<std::uint32_t>(entry);
+}
+
+// For EvictionPolicy::memory_bytes.
+template <class T>
+std::size_t BytesOf(const std::vector<T>& table) {
+  return table.size() * sizeof(T);
 }
 
 // Links for entries 0..entries_max-1, shared by any number of lists of one policy: an entry is in

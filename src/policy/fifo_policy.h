@@ -49,6 +49,9 @@ class FifoPolicy final : public EvictionPolicy {
     departed_.Add(NumberOf(entry));
   }
   std::size_t Forget(std::span<EntryIndex> freed) override { return departed_.Take(freed); }
+  std::size_t memory_bytes() const noexcept override {
+    return lists_.memory_bytes() + departed_.memory_bytes();
+  }
 
  private:
   static constexpr std::uint32_t kResidents = 0;  // Oldest first.

@@ -109,6 +109,9 @@ class GdsfPolicy final : public EvictionPolicy {
   }
 
   std::size_t Forget(std::span<EntryIndex> freed) override { return departed_.Take(freed); }
+  std::size_t memory_bytes() const noexcept override {
+    return lists_.memory_bytes() + BytesOf(blocks_) + departed_.memory_bytes();
+  }
 
  private:
   // 2^32 touches of one block and 2^64 of priority are out of reach.

@@ -75,6 +75,9 @@ class LfuPolicy final : public EvictionPolicy {
     departed_.Add(NumberOf(entry));
   }
   std::size_t Forget(std::span<EntryIndex> freed) override { return departed_.Take(freed); }
+  std::size_t memory_bytes() const noexcept override {
+    return lists_.memory_bytes() + BytesOf(group_of_) + BytesOf(groups_) + departed_.memory_bytes();
+  }
 
  private:
   struct Group {

@@ -91,6 +91,10 @@ class LirsPolicy final : public EvictionPolicy {
   void OnRemove(EntryIndex entry, RemoveReason reason) override;
 
   std::size_t Forget(std::span<EntryIndex> freed) override { return departed_.Take(freed); }
+  std::size_t memory_bytes() const noexcept override {
+    return stack_.memory_bytes() + queue_.memory_bytes() + BytesOf(state_) +
+           departed_.memory_bytes();
+  }
 
  private:
   enum class State : std::uint8_t { kNowhere, kLir, kHirInStack, kHirOutOfStack, kRemembered };

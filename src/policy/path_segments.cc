@@ -12,8 +12,18 @@ constexpr std::uint32_t kNoBlock = 0xffffffff;
 
 }  // namespace
 
-PathSegments::PathSegments(std::uint32_t entries_max)
-    : nodes_(entries_max), is_resident_(entries_max) {}
+PathSegments::PathSegments(std::uint32_t entries_max, bool is_reserved)
+    : nodes_(entries_max), is_resident_(entries_max) {
+  if (is_reserved) {
+    const std::size_t pieces_max = std::size_t{2} * entries_max;
+    segments_.reserve(pieces_max);
+    departed_links_.reserve(pieces_max);
+    followed_at_.reserve(pieces_max);
+    free_.reserve(pieces_max);
+    leaves_.reserve(entries_max);
+    new_leaves_.reserve(pieces_max);
+  }
+}
 
 std::size_t PathSegments::Follow(std::span<const EntryIndex> path,
                                  std::vector<std::uint32_t>& followed) {

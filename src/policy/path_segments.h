@@ -51,7 +51,10 @@ struct PathSegment {
 // Thread-compatible.
 class PathSegments {
  public:
-  explicit PathSegments(std::uint32_t entries_max);
+  // `is_reserved`: room for twice as many pieces as entries is taken at once, so that only long
+  // chains of erased pieces, which others name, can need more later. Without it tables grow with
+  // the pieces.
+  PathSegments(std::uint32_t entries_max, bool is_reserved);
 
   bool is_known(std::uint32_t entry) const { return nodes_[entry].segment != kNoSegment; }
   bool is_resident(std::uint32_t entry) const { return is_resident_[entry] != 0; }
@@ -62,6 +65,11 @@ class PathSegments {
   // Numbers below this may be live segments.
   std::uint32_t segments_end() const { return static_cast<std::uint32_t>(segments_.size()); }
   std::uint32_t segment_count() const { return live_count_; }
+  // Of what was in use at some time.
+  std::size_t memory_bytes() const noexcept {
+    return BytesOf(nodes_) + BytesOf(is_resident_) + BytesOf(segments_) + BytesOf(departed_links_) +
+           BytesOf(free_) + BytesOf(leaves_) + BytesOf(new_leaves_) + BytesOf(followed_at_);
+  }
   std::uint32_t known_count() const { return known_count_; }
   std::uint32_t resident_count() const { return resident_count_; }
   std::uint32_t departed_count() const { return known_count_ - resident_count_; }

@@ -71,6 +71,9 @@ class ReuseModel {
   double WorthOf(std::uint32_t reuse_class, std::uint32_t age) const {
     return worth_[std::size_t{reuse_class} * kAges + age];
   }
+  std::size_t memory_bytes() const noexcept {
+    return classes_.size() * sizeof(ReuseClass) + worth_.size() * sizeof(double);
+  }
   // The chance that what has waited until this age comes back within the bucket.
   double HazardOf(std::uint32_t reuse_class, std::uint32_t age) const {
     return classes_[reuse_class].hazard[age];

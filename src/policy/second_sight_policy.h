@@ -53,6 +53,10 @@ class SecondSightPolicy final : public EvictionPolicy {
   EntryIndex TakeVictim(FunctionRef<bool(EntryIndex)> is_held) override;
   void OnRemove(EntryIndex entry, RemoveReason reason) override;
   std::size_t Forget(std::span<EntryIndex> freed) override;
+  std::size_t memory_bytes() const noexcept override {
+    return inner_->memory_bytes() + seen_.memory_bytes() + BytesOf(state_) +
+           departed_.memory_bytes();
+  }
 
  private:
   // What a byte of state_ says of an entry.

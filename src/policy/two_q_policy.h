@@ -109,6 +109,9 @@ class TwoQPolicy final : public EvictionPolicy {
   }
 
   std::size_t Forget(std::span<EntryIndex> freed) override { return departed_.Take(freed); }
+  std::size_t memory_bytes() const noexcept override {
+    return lists_.memory_bytes() + BytesOf(place_) + departed_.memory_bytes();
+  }
 
  private:
   // Where an entry is; also the numbers of the lists.

@@ -11,16 +11,21 @@ namespace {
 
 std::atomic<bool> is_counting = false;
 std::atomic<std::uint64_t> counted = 0;
+std::atomic<std::uint64_t> counted_bytes = 0;
 std::atomic<std::uint64_t> failing_number = 0;
 // The main thread is the test's, unless it says otherwise; it sets this before it counts.
 thread_local bool is_test_code = false;
 
-bool MayAllocate() {
-  return !is_counting.load() || is_test_code || ++counted != failing_number.load();
+bool MayAllocate(std::size_t size) {
+  if (!is_counting.load() || is_test_code) {
+    return true;
+  }
+  counted_bytes += size;
+  return ++counted != failing_number.load();
 }
 
 void* Allocate(std::size_t size, std::size_t alignment) {
-  if (!MayAllocate()) {
+  if (!MayAllocate(size)) {
     return nullptr;
   }
   const std::size_t wanted = size == 0 ? 1 : size;
@@ -51,6 +56,7 @@ EngineCode::~EngineCode() {
 void StartCounting(std::uint64_t failing) {
   is_test_code = true;
   counted = 0;
+  counted_bytes = 0;
   failing_number = failing;
   is_counting = true;
 }
@@ -58,6 +64,10 @@ void StartCounting(std::uint64_t failing) {
 std::uint64_t StopCounting() {
   is_counting = false;
   return counted;
+}
+
+std::uint64_t CountedBytes() {
+  return counted_bytes;
 }
 
 }  // namespace kvferry::testing

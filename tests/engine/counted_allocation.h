@@ -21,5 +21,7 @@ class EngineCode {
 void StartCounting(std::uint64_t failing);
 // Stops it; how many there were.
 std::uint64_t StopCounting();
+// What those that were counted last asked for, whether they gave it back or not.
+std::uint64_t CountedBytes();
 
 }  // namespace kvferry::testing
