@@ -12,7 +12,7 @@ bool ArrowMeter::HasRoom(std::uint64_t bytes) const {
 }
 
 void ArrowMeter::Start(Instant now, std::uint64_t bytes) {
-  if (transfers_in_flight_ == 0) {
+  if (transfers_in_flight_ == 0 && idle_since_ != now) {
     window_start_ = now;
     window_bytes_ = 0;
     is_window_busy_ = false;
@@ -26,6 +26,7 @@ void ArrowMeter::End(Instant now, std::uint64_t bytes) {
   KVFERRY_CHECK(transfers_in_flight_ > 0 && bytes_in_flight_ >= bytes);
   --transfers_in_flight_;
   bytes_in_flight_ -= bytes;
+  idle_since_ = now;
   window_bytes_ += bytes;
   const Duration passed = now - window_start_;
   if (passed < kWindow) {

@@ -19,7 +19,8 @@ inline constexpr std::size_t kArrowCount = 2;
 
 // Caps the bytes in flight of one arrow at two milliseconds of its measured bandwidth, and never
 // below two transfers. The bandwidth is the best of the last windows in which the arrow was busy
-// throughout: a window that was short of work says nothing about the drive.
+// throughout: a window that was short of work says nothing about the drive. Between the last end
+// and a start at the same time, in one step, it was not idle.
 //
 // For the mover thread.
 class ArrowMeter {
@@ -43,6 +44,7 @@ class ArrowMeter {
   std::uint32_t transfers_in_flight_ = 0;
   // The window that runs.
   Instant window_start_;
+  Instant idle_since_;  // Where nothing is in flight.
   std::uint64_t window_bytes_ = 0;
   bool is_window_busy_ = false;
   // Bytes a second of the last busy windows.
