@@ -107,13 +107,15 @@ Status NamespaceTable::BeginErase(NamespaceHandle in) {
   return Status::Ok();
 }
 
-std::optional<std::uint16_t> NamespaceTable::NextToSweep() const {
+std::optional<std::uint16_t> NamespaceTable::NextToSweep() {
   if (sweeps_ == 0) {
     return std::nullopt;
   }
   const std::uint32_t count = count_.load(std::memory_order_acquire);
-  for (std::uint32_t index = 0; index < count; ++index) {
+  for (std::uint32_t step = 0; step < count; ++step) {
+    const std::uint32_t index = (next_to_sweep_ + step) % count;
     if (entries_[index].is_sweeping) {
+      next_to_sweep_ = index + 1;
       return static_cast<std::uint16_t>(index);
     }
   }

@@ -61,8 +61,9 @@ class NamespaceTable {
   // are counted in eight bits, and two of them would look alike one day. kInvalidArgument for an
   // unknown namespace.
   Status BeginErase(NamespaceHandle in);
-  // A namespace with blocks of an earlier epoch to remove.
-  std::optional<std::uint16_t> NextToSweep() const;
+  // A namespace with blocks of an earlier epoch to remove; each in its turn, so that one that is
+  // erased again and again keeps no other waiting. For one thread.
+  std::optional<std::uint16_t> NextToSweep();
   // They are removed.
   void EndSweep(NamespaceHandle in);
 
@@ -90,6 +91,7 @@ class NamespaceTable {
   std::unique_ptr<TenantEntry[]> tenants_;  // The first one is that of namespaces without.
   std::atomic<std::uint32_t> count_ = 0;
   std::atomic<std::uint32_t> sweeps_ = 0;
+  std::uint32_t next_to_sweep_ = 0;  // Of the thread that sweeps.
   Mutex mutex_;
   std::uint32_t tenant_count_ KVFERRY_GUARDED_BY(mutex_) = 1;
 };

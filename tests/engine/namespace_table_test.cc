@@ -153,6 +153,22 @@ TEST(NamespaceTableTest, BeginsAnEpochOnlyWhenTheLastOneIsSwept) {
   EXPECT_STATUS(table.BeginErase(NamespaceHandle{}), StatusCode::kInvalidArgument);
 }
 
+// A caller that erases one namespace again and again would keep all others' memory.
+TEST(NamespaceTableTest, SweepsEachErasedNamespaceInItsTurn) {
+  NamespaceTable table(4);
+  const NamespaceHandle stormy = Added(table, "stormy");
+  const NamespaceHandle calm = Added(table, "calm");
+  ASSERT_OK(table.BeginErase(stormy));
+  ASSERT_OK(table.BeginErase(calm));
+  ASSERT_EQ(table.NextToSweep(), stormy.index);
+  table.EndSweep(stormy);
+  ASSERT_OK(table.BeginErase(stormy));
+
+  EXPECT_EQ(table.NextToSweep(), calm.index);
+  table.EndSweep(calm);
+  EXPECT_EQ(table.NextToSweep(), stormy.index);
+}
+
 TEST(NamespaceTableTest, TellsAnEpochFromTheLastOneAlsoWhenTheCountWraps) {
   NamespaceTable table(1);
   const NamespaceHandle handle = Added(table, "model");
