@@ -92,8 +92,9 @@ class KVFERRY_EXPORT Engine final {
   // block_bytes or another tenant for it are kInvalidArgument.
   Result<NamespaceHandle> AddNamespace(const Namespace& description,
                                        const NamespaceOptions& options);
-  // After it returns no block stored before is served or matched, and what earlier puts have not
-  // finished is discarded; their memory follows in the background. Later puts start anew.
+  // After it returns no block stored before is matched, nor served by a completion that comes then,
+  // whenever its request was made; what earlier puts have not finished is discarded, and their
+  // memory follows in the background. Handles stay as they are. Later puts start anew.
   // kUnavailable while the remains of an earlier call are still being removed.
   Status EraseNamespace(NamespaceHandle in);
 
@@ -101,7 +102,8 @@ class KVFERRY_EXPORT Engine final {
   Result<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(std::uint32_t entries_max);
 
   // Reads `keys` as one prefix. A miss is a value, not an error; asking keeps nothing resident and
-  // touches nothing. Any number of threads at once; never blocks on a transfer.
+  // touches nothing. Under a handle of no namespace nothing is found (kOtherNamespace). Any number
+  // of threads at once; never blocks on a transfer.
   PrefixMatch Match(NamespaceHandle in, std::span<const BlockKey> keys) const;
 
   Result<Ticket> Put(const PutRequest& request, CompletionQueue& queue);

@@ -55,7 +55,7 @@ struct EngineStats {
   std::uint64_t failed_checks = 0;
   std::uint64_t requests_started = 0;
   std::uint64_t requests_ended = 0;
-  std::uint64_t requests_refused = 0;  // By a full table or queue.
+  std::uint64_t requests_refused = 0;  // By a full table or queue, not by a closing engine.
   std::uint64_t deadlines_missed = 0;
   std::uint64_t cancelled = 0;
 

@@ -69,6 +69,11 @@ void EngineCore::Advance(std::uint32_t number) {
   }
 }
 
+// Whether what the request has found may not be served any more.
+bool EngineCore::IsOutlived(const Call& call) const {
+  return IsGetLike(call) && call.erasures != namespaces_.erasures(call.in);
+}
+
 void EngineCore::Stall(std::uint32_t number) {
   if (std::find(stalled_.begin(), stalled_.end(), number) == stalled_.end()) {
     KVFERRY_CHECK(stalled_.size() < requests_.requests_max());
@@ -78,6 +83,9 @@ void EngineCore::Stall(std::uint32_t number) {
 
 void EngineCore::Finish(std::uint32_t number) {
   Request& request = requests_[number];
+  if (IsOutlived(request.call)) {
+    requests_.Limit(request, 0, MissReason::kErased);
+  }
   Completion completion;
   completion.status = endings_[static_cast<std::size_t>(request.ending)];
   completion.blocks_ready = request.ready();
@@ -257,6 +265,9 @@ void EngineCore::EndOperation(std::uint32_t number, MissReason reason) {
   const Operation& operation = requests_.operation(number);
   const std::uint32_t request_number = operation.request;
   Request& request = requests_[request_number];
+  if (reason == MissReason::kNone && IsOutlived(request.call)) {
+    reason = MissReason::kErased;
+  }
   CountEnd(request, operation, reason);
   if (reason != MissReason::kNone) {
     requests_.Limit(request, operation.index, reason);

@@ -129,6 +129,7 @@ class EngineCore final : private CopySink, private OnboardSink {
   void PrefetchKeys(const Request& request, std::uint32_t begun);
   void Finish(std::uint32_t request);
   void EndExpired(Instant now);
+  bool IsOutlived(const Call& call) const;
   void Detach(std::uint32_t operation);
   Found Look(const Call& call, const BlockKey& key);
   void EndOperation(std::uint32_t operation, MissReason reason);

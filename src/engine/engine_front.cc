@@ -132,13 +132,19 @@ EngineFront::~EngineFront() {
 }
 
 Status EngineFront::EraseNamespace(NamespaceHandle in) {
-  KVFERRY_RETURN_IF_ERROR(namespaces_.BeginErase(in));
+  {
+    const MutexLock lock(mutex_);  // Completions come before it or after it.
+    KVFERRY_RETURN_IF_ERROR(namespaces_.BeginErase(in));
+  }
   bell_.Ring();
   return Status::Ok();
 }
 
 PrefixMatch EngineFront::Match(NamespaceHandle in, std::span<const BlockKey> keys) const {
-  return namespaces_.Contains(in) ? core_->Match(in, keys) : PrefixMatch{};
+  if (!namespaces_.Contains(in)) {
+    return {.next_missing = keys.empty() ? MissReason::kNone : MissReason::kOtherNamespace};
+  }
+  return core_->Match(in, keys);
 }
 
 Result<Call> EngineFront::CallOf(Call::Kind kind,
@@ -220,7 +226,6 @@ Result<Ticket> EngineFront::Submit(const Call& call, CompletionQueue& queue) {
   {
     const MutexLock lock(mutex_);
     if (is_closing_) {
-      ++refused_;
       return Status::Error(StatusCode::kUnavailable, "the engine is closing or closed");
     }
     if (free_.empty()) {
@@ -239,6 +244,9 @@ Result<Ticket> EngineFront::Submit(const Call& call, CompletionQueue& queue) {
     slot.state = State::kActive;
     slot.is_cancel_wanted = false;
     slot.queue = &bounded;
+    slot.in = call.in;
+    slot.erasures = call.erasures;
+    slot.is_read = call.kind != Call::Kind::kPut && call.kind != Call::Kind::kErase;
     slot.generation = slot.generation == 0xffffffff ? 1 : slot.generation + 1;
     ticket.generation = slot.generation;
     inbox_.calls.emplace_back(ticket.entry, call);

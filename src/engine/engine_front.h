@@ -64,6 +64,9 @@ class EngineFront final : private RequestSink {
     BoundedCompletionQueue* queue = nullptr;
     std::uint32_t first_handle = kNone;
     std::uint32_t handles = 0;
+    NamespaceHandle in;
+    std::uint32_t erasures = 0;  // Of the namespace, when the call was made.
+    bool is_read = false;        // What it found may be taken back by EraseNamespace.
   };
   struct Inbox {
     std::vector<std::pair<std::uint32_t, Call>> calls;
@@ -93,6 +96,8 @@ class EngineFront final : private RequestSink {
   bool TakeInbox();
   // Hands callers the completions of the last step, with the numbers that count them.
   void Deliver();
+  // What a namespace held before it was erased is not served by a completion that comes later.
+  void TakeBackIfErased(const Slot& slot, Ended& ended) KVFERRY_REQUIRES(mutex_);
   // Ends what Close does not wait for; whether the mover may stop.
   bool IsDone(Instant now);
 

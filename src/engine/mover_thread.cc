@@ -32,8 +32,9 @@ void EngineFront::Deliver() {
   const EngineStats stats = core_->Stats();
   const MutexLock lock(mutex_);
   stats_ = stats;
-  for (const Ended& ended : ended_) {
+  for (Ended& ended : ended_) {
     Slot& slot = slots_[ended.request];
+    TakeBackIfErased(slot, ended);
     Completion told = ended.completion;
     told.ticket = {ended.request, slot.generation};
     slot.first_handle = ended.first_handle;
@@ -45,6 +46,16 @@ void EngineFront::Deliver() {
     slot.queue->Push(told);
   }
   ended_.clear();
+}
+
+void EngineFront::TakeBackIfErased(const Slot& slot, Ended& ended) {
+  if (slot.is_read && ended.completion.blocks_ready > 0 &&
+      namespaces_.erasures(slot.in) != slot.erasures) {
+    ReleaseHandles(ended.first_handle);
+    ended.first_handle = kNone;
+    ended.completion.blocks_ready = 0;
+    ended.completion.next_missing = MissReason::kErased;
+  }
 }
 
 bool EngineFront::TakeInbox() {

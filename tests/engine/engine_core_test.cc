@@ -116,5 +116,34 @@ TEST_F(EngineCoreTest, DiscardsAPutThatIsOlderThanAllEpochs) {
   EXPECT_EQ(core_->Match(space_, keys).blocks(), 0U);
 }
 
+// A caller that erased a namespace, and then gets what was in it.
+TEST_F(EngineCoreTest, ServesNothingOfANamespaceThatWasErasedMeanwhile) {
+  const auto keys = KeysOf(1, 8);
+  core_->Start(0, PutOf(keys));
+  StepUntilIdle();
+  ASSERT_EQ(ended_.blocks_stored, 8U);
+  std::vector<std::byte> target(kBlockBytes);
+  const std::vector<std::byte*> targets(8, target.data());
+  for (const Call::Kind kind : {Call::Kind::kGet, Call::Kind::kPin}) {
+    Call read = PutOf(keys);
+    read.kind = kind;
+    read.sources = {};
+    read.targets = targets;
+    core_->Start(1, read);
+    if (kind == Call::Kind::kGet) {
+      core_->Step(now_ += std::chrono::microseconds(1));  // Copies are under way.
+    }
+    ASSERT_OK(namespaces_.BeginErase(space_));
+    ended_ = {};
+    StepUntilIdle();
+
+    EXPECT_EQ(ended_.blocks_ready, 0U);
+    EXPECT_EQ(ended_.next_missing, MissReason::kErased);
+    core_->Start(0, PutOf(keys));
+    StepUntilIdle();
+    ASSERT_EQ(ended_.blocks_stored, 8U);
+  }
+}
+
 }  // namespace
 }  // namespace kvferry::engine

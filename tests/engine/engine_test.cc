@@ -277,6 +277,8 @@ TEST_F(EngineTest, RefusesWhatIsWrongWithARequest) {
                 StatusCode::kInvalidArgument);
   EXPECT_STATUS(engine_->Prefetch({.in = {}, .keys = keys}, *queue_), StatusCode::kInvalidArgument);
   EXPECT_STATUS(engine_->Erase({.in = space_, .keys = {}}, *queue_), StatusCode::kInvalidArgument);
+  EXPECT_EQ(engine_->Match({}, keys), (PrefixMatch{.next_missing = MissReason::kOtherNamespace}));
+  EXPECT_EQ(engine_->Match({}, {}), PrefixMatch{});
 }
 
 TEST_F(EngineTest, RefusesRequestsOnceItIsClosed) {
@@ -284,6 +286,7 @@ TEST_F(EngineTest, RefusesRequestsOnceItIsClosed) {
 
   EXPECT_STATUS(engine_->Erase({.in = space_, .keys = KeysOf(1, 1)}, *queue_),
                 StatusCode::kUnavailable);
+  EXPECT_EQ(engine_->Stats().requests_refused, 0U);
   EXPECT_OK(engine_->Close());
 }
 
