@@ -104,6 +104,8 @@ class Life {
     std::vector<std::vector<std::byte>> blocks(kBlocks, std::vector<std::byte>(kBlockBytes));
     std::vector<const std::byte*> sources;
     std::vector<std::byte*> targets;
+    sources.reserve(kBlocks);
+    targets.reserve(kBlocks);
     for (std::uint32_t i = 0; i < kBlocks; ++i) {
       blocks[i] = testing::BytesOf(i, kBlockBytes);
       sources.push_back(blocks[i].data());
