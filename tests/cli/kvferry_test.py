@@ -620,7 +620,7 @@ class StressTest(CommandTest):
 
     COUNTS = ("seed", "seeds", "operations", "steps", "blocks_compared", "hits_nvme", "offloads",
               "evictions", "coalesced_reads", "failed_checks", "cancelled", "deadlines_missed",
-              "violations")
+              "other_namespace", "violations")
 
     def stress(self, *arguments):
         """What a run that finds nothing prints, and not a word on stderr."""

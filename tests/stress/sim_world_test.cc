@@ -23,6 +23,16 @@ TEST(SimWorldTest, OneSeedGivesOneRun) {
   EXPECT_GT(first.counts.blocks_compared, 0U);
 }
 
+// What never happens in any run is not tested by it.
+TEST(SimWorldTest, MeetsKeysOfAnotherNamespace) {
+  SimCounts counts;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    counts += RunOnce({.seed = seed, .operations = 500}).counts;
+  }
+
+  EXPECT_GT(counts.other_namespace, 0U);
+}
+
 // A comparison that never sees anything wrong would let every bug pass.
 TEST(SimWorldDeathTest, WorkersThatCopyNothingAreFound) {
   EXPECT_DEATH(

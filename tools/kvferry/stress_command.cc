@@ -57,6 +57,7 @@ void ForEachCount(const stress::SimCounts& counts, Visit&& visit) {
   visit("failed checks", counts.failed_checks);
   visit("cancelled", counts.cancelled);
   visit("deadlines missed", counts.deadlines_missed);
+  visit("other namespace", counts.other_namespace);
 }
 
 std::string ToJson(const StressArguments& arguments, const stress::SimBatchOutcome& outcome) {

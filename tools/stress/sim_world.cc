@@ -25,9 +25,23 @@ constexpr std::uint32_t kPagesPerSegment = 64;
 // Sizes with and without whole pages, in different size classes.
 constexpr std::array<std::uint32_t, kNamespaces> kBlockBytes{4'096, 6'000, 20'480};
 
-constexpr std::array<std::string_view, 10> kPolicies{
-    "leaf-lru", "leaf-lru", "lru-head-first", "arc",  "s3-fifo",
-    "lirs",     "auto",     "w-tinylfu",      "gdsf", "second-sight:leaf-lru"};
+constexpr std::array<std::string_view, 17> kPolicies{"leaf-lru",
+                                                     "leaf-lru",
+                                                     "lru-head-first",
+                                                     "arc",
+                                                     "s3-fifo",
+                                                     "lirs",
+                                                     "auto",
+                                                     "w-tinylfu",
+                                                     "gdsf",
+                                                     "fifo",
+                                                     "clock",
+                                                     "sieve",
+                                                     "lfu",
+                                                     "2q",
+                                                     "leaf-lru",
+                                                     "second-sight:leaf-lru",
+                                                     "adaptive:leaf-lru"};
 
 Namespace DescriptionOf(std::uint32_t space) {
   Namespace description;
@@ -43,6 +57,12 @@ Namespace DescriptionOf(std::uint32_t space) {
   description.rectangle.layer_end = 1;
   description.rectangle.kv_head_end = 1;
   return description;
+}
+
+// Of the namespace whose keys are used, or of one under which they were never stored.
+NamespaceHandle HandleFor(std::uint32_t space, bool is_foreign) {
+  return NamespaceHandle{
+      static_cast<std::uint16_t>(is_foreign ? (space + 1) % kNamespaces : space)};
 }
 
 sim::SimFaults FaultsOf(FaultLevel level) {
@@ -70,6 +90,7 @@ SimCounts& SimCounts::operator+=(const SimCounts& other) {
   failed_checks += other.failed_checks;
   cancelled += other.cancelled;
   deadlines_missed += other.deadlines_missed;
+  other_namespace += other.other_namespace;
   return *this;
 }
 
@@ -80,15 +101,7 @@ SimWorld::SimWorld(const SimOptions& options)
       model_(kNamespaces, kKeysPerNamespace),
       namespaces_(kNamespaces) {
   for (std::uint32_t space = 0; space < kNamespaces; ++space) {
-    NamespaceOptions wanted;
-    wanted.block_bytes = kBlockBytes[space];
-    wanted.tenant = space + 1;
-    if (random_.Chance(0.25)) {
-      wanted.host_quota_bytes = random_.Between(1, 8) * kBlockBytes[space];
-      wanted.nvme_quota_bytes = random_.Between(1, 16) * 8'192;
-    }
-    const auto added = namespaces_.Add(DescriptionOf(space), wanted);
-    KVFERRY_CHECK(added.ok());
+    AddNamespace(space, 0.25);
   }
   tiers::HostSlabOptions slab_options;
   slab_options.memory.bytes = kHostBytes;
@@ -143,6 +156,19 @@ SimWorld::SimWorld(const SimOptions& options)
     callers_ = options.callers;
   }
   pending_.resize(core.requests_max);
+}
+
+// Adds it, or gives it other quotas.
+void SimWorld::AddNamespace(std::uint32_t space, double quota_chance) {
+  NamespaceOptions wanted;
+  wanted.block_bytes = kBlockBytes[space];
+  wanted.tenant = space + 1;
+  if (random_.Chance(quota_chance)) {
+    wanted.host_quota_bytes = random_.Between(1, 8) * kBlockBytes[space];
+    wanted.nvme_quota_bytes = random_.Between(1, 16) * 8'192;
+  }
+  const auto added = namespaces_.Add(DescriptionOf(space), wanted);
+  KVFERRY_CHECK(added.ok());
 }
 
 // The ring goes first: it ends what is in flight into a core that is still there.
@@ -227,6 +253,10 @@ void SimWorld::OnRequestDone(std::uint32_t request,
           (completion.next_missing == MissReason::kNone)) {
     Fail("a completion contradicts itself");
   }
+  if (pending.is_barred && completion.blocks_ready > 0) {
+    Fail("a key was served under a namespace in which nobody stored it, or that was erased");
+  }
+  outcome_.counts.other_namespace += completion.next_missing == MissReason::kOtherNamespace ? 1 : 0;
   switch (pending.kind) {
     case engine::Call::Kind::kGet:
       CheckBlocks(pending, completion.blocks_ready);
@@ -278,6 +308,8 @@ void SimWorld::Submit() {
     // Cancels whatever is there, finished or not.
     core_->EndEarly(static_cast<std::uint32_t>(random_.Below(pending_.size())),
                     StatusCode::kCancelled);
+  } else if (dice < 18) {
+    AddNamespace(static_cast<std::uint32_t>(random_.Below(kNamespaces)), 0.5);
   } else if (slot < pending_.size() && active_ < callers_) {
     SubmitRequest(slot);
   }
@@ -308,7 +340,15 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
   }
   engine::Call call;
   call.kind = pending.kind;
-  call.in = NamespaceHandle{static_cast<std::uint16_t>(pending.space)};
+  const bool is_read =
+      pending.kind != engine::Call::Kind::kPut && pending.kind != engine::Call::Kind::kErase;
+  pending.is_barred = is_read && random_.Chance(0.03);
+  call.in = HandleFor(pending.space, pending.is_barred);
+  if (pending.kind == engine::Call::Kind::kPut && random_.Chance(0.3)) {
+    call.has_parent = true;
+    call.parent =
+        model_.BlockKeyOf(base + static_cast<std::uint32_t>(random_.Below(kKeysPerNamespace)));
+  }
   call.erasures = namespaces_.erasures(call.in);
   call.block_bytes = kBlockBytes[pending.space];
   call.session = random_.Below(8);
@@ -355,6 +395,11 @@ void SimWorld::EraseOneNamespace() {
   const auto space = static_cast<std::uint16_t>(random_.Below(kNamespaces));
   if (namespaces_.BeginErase(NamespaceHandle{space}).ok()) {
     model_.EraseNamespace(space);
+    for (Pending& pending : pending_) {
+      const bool is_read =
+          pending.kind != engine::Call::Kind::kPut && pending.kind != engine::Call::Kind::kErase;
+      pending.is_barred = pending.is_barred || (is_read && pending.space == space);
+    }
   }
 }
 
@@ -365,7 +410,11 @@ void SimWorld::LookUp() {
   for (std::uint32_t i = 0; i < 8; ++i) {
     keys.push_back(model_.BlockKeyOf(space * kKeysPerNamespace + first + i));
   }
-  const PrefixMatch match = core_->Match(NamespaceHandle{static_cast<std::uint16_t>(space)}, keys);
+  const bool is_foreign = random_.Chance(0.1);
+  const PrefixMatch match = core_->Match(HandleFor(space, is_foreign), keys);
+  if (is_foreign && match.blocks() > 0) {
+    Fail("a key matched under a namespace in which nobody stored it");
+  }
   if ((match.blocks() == keys.size()) != (match.next_missing == MissReason::kNone)) {
     Fail("a match contradicts itself");
   }

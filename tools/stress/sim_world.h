@@ -46,6 +46,7 @@ struct SimCounts {
   std::uint64_t failed_checks = 0;
   std::uint64_t cancelled = 0;
   std::uint64_t deadlines_missed = 0;
+  std::uint64_t other_namespace = 0;  // Requests that met a key of another namespace.
 
   SimCounts& operator+=(const SimCounts& other);
 };
@@ -81,6 +82,8 @@ class SimWorld final : private engine::RequestSink {
     bool is_active = false;
     engine::Call::Kind kind = engine::Call::Kind::kGet;
     std::uint32_t space = 0;
+    // Must find nothing: it asks under another namespace than `space`, or that was erased since.
+    bool is_barred = false;
     Instant deadline;
     std::vector<std::uint32_t> keys;
     std::vector<BlockKey> block_keys;
@@ -103,6 +106,7 @@ class SimWorld final : private engine::RequestSink {
                      std::uint32_t first_handle) noexcept override;
   [[noreturn]] void Fail(const std::string& what) const;
 
+  void AddNamespace(std::uint32_t space, double quota_chance);
   void Submit();
   void SubmitRequest(std::uint32_t slot);
   void EraseOneNamespace();
