@@ -315,6 +315,38 @@ void SimWorld::Submit() {
   }
 }
 
+// What it says about itself, beside its keys and memory.
+engine::Call SimWorld::MakeCall(Pending& pending) {
+  engine::Call call;
+  call.kind = pending.kind;
+  const bool is_read =
+      pending.kind != engine::Call::Kind::kPut && pending.kind != engine::Call::Kind::kErase;
+  pending.is_barred = is_read && random_.Chance(0.03);
+  call.in = HandleFor(pending.space, pending.is_barred);
+  if (pending.kind == engine::Call::Kind::kPut && random_.Chance(0.3)) {
+    call.has_parent = true;
+    call.parent = model_.BlockKeyOf(pending.space * kKeysPerNamespace +
+                                    static_cast<std::uint32_t>(random_.Below(kKeysPerNamespace)));
+  }
+  call.erasures = namespaces_.erasures(call.in);
+  call.block_bytes = kBlockBytes[pending.space];
+  call.session = random_.Below(8);
+  call.has_own_deadline = random_.Chance(0.5);
+  pending.deadline =
+      clock_.Now() + (random_.Chance(0.3) ? std::chrono::microseconds(random_.Below(3'000))
+                                          : std::chrono::milliseconds(random_.Between(5, 400)));
+  call.deadline = pending.deadline;
+  if (random_.Chance(0.05)) {
+    call.tiers = TierSet::Of(TierKind::kHost);
+  } else if (random_.Chance(0.02)) {
+    call.tiers = TierSet::Of(TierKind::kNvme);
+  }
+  if (random_.Chance(0.05)) {
+    call.load_bytes_max = random_.Below(30'000);
+  }
+  return call;
+}
+
 void SimWorld::SubmitRequest(std::uint32_t slot) {
   Pending& pending = pending_[slot];
   if (pending.settled_sum != 0 && pending.settled_sum != SumOf(pending)) {
@@ -338,33 +370,7 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
         base +
         (is_scattered ? static_cast<std::uint32_t>(random_.Below(kKeysPerNamespace)) : root + i));
   }
-  engine::Call call;
-  call.kind = pending.kind;
-  const bool is_read =
-      pending.kind != engine::Call::Kind::kPut && pending.kind != engine::Call::Kind::kErase;
-  pending.is_barred = is_read && random_.Chance(0.03);
-  call.in = HandleFor(pending.space, pending.is_barred);
-  if (pending.kind == engine::Call::Kind::kPut && random_.Chance(0.3)) {
-    call.has_parent = true;
-    call.parent =
-        model_.BlockKeyOf(base + static_cast<std::uint32_t>(random_.Below(kKeysPerNamespace)));
-  }
-  call.erasures = namespaces_.erasures(call.in);
-  call.block_bytes = kBlockBytes[pending.space];
-  call.session = random_.Below(8);
-  call.has_own_deadline = random_.Chance(0.5);
-  pending.deadline =
-      clock_.Now() + (random_.Chance(0.3) ? std::chrono::microseconds(random_.Below(3'000))
-                                          : std::chrono::milliseconds(random_.Between(5, 400)));
-  call.deadline = pending.deadline;
-  if (random_.Chance(0.05)) {
-    call.tiers = TierSet::Of(TierKind::kHost);
-  } else if (random_.Chance(0.02)) {
-    call.tiers = TierSet::Of(TierKind::kNvme);
-  }
-  if (random_.Chance(0.05)) {
-    call.load_bytes_max = random_.Below(30'000);
-  }
+  engine::Call call = MakeCall(pending);
   for (const std::uint32_t key : pending.keys) {
     pending.block_keys.push_back(model_.BlockKeyOf(key));
     pending.versions.push_back(model_.VersionOf(key));

@@ -108,6 +108,7 @@ class SimWorld final : private engine::RequestSink {
 
   void AddNamespace(std::uint32_t space, double quota_chance);
   void Submit();
+  engine::Call MakeCall(Pending& pending);
   void SubmitRequest(std::uint32_t slot);
   void EraseOneNamespace();
   void LookUp();
