@@ -265,7 +265,7 @@ TEST_F(FieldReportsTest, APutOfWhatIsThereEndsAtOnce) {
 
 // A pool that is far smaller than what is put ends the process, or waits for room for ever.
 TEST_F(FieldReportsTest, APutOfFarMoreThanFitsEndsAndSaysWhatWasStored) {
-  const auto keys = KeysOf(1, 4 * kBlocksInHost);
+  const auto keys = KeysOf(1, std::size_t{4} * kBlocksInHost);
 
   const Completion put = Put(keys, 1);
 
@@ -284,7 +284,7 @@ TEST_F(FieldReportsTest, APutIntoAPoolThatIsHeldEndsWithAReason) {
   ASSERT_EQ(pinned.blocks_ready, held.size());
 
   // Three quarters of the pool are left, for one path that is more than twice as long.
-  const Completion put = Put(KeysOf(1'000, 2 * kBlocksInHost), 1'000);
+  const Completion put = Put(KeysOf(1'000, std::size_t{2} * kBlocksInHost), 1'000);
 
   EXPECT_OK(put.status);
   EXPECT_EQ(engine_->Match(space_, held).blocks(), held.size());

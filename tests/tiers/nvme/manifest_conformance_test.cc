@@ -1,10 +1,9 @@
 // What every Manifest promises, asked of the one on RocksDB and of the simulated one.
-#include <stdlib.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <memory>

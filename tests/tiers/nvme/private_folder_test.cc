@@ -1,9 +1,9 @@
 // EnsurePrivateFolder makes a closed folder, and takes no open, foreign or linked one.
 #include "tiers/nvme/private_folder.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>

@@ -1,7 +1,6 @@
 // Writes batches into the manifest in the folder that is its argument, says which have ended well,
 // and kills itself.
-#include <signal.h>
-
+#include <csignal>
 #include <cstdint>
 #include <iostream>
 #include <memory>
