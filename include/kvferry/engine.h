@@ -112,7 +112,18 @@ class KVFERRY_EXPORT Engine final {
   // Completes when the leading blocks that are there lie in host memory and are held; Collect()
   // hands them out. What is not collected is let go by Discard() or Close().
   Result<Ticket> Pin(const KeysRequest& request, CompletionQueue& queue);
+  // Blocks are gone when it completes; with an NVMe tier a restart does not find them either.
   Result<Ticket> Erase(const KeysRequest& request, CompletionQueue& queue);
+
+  // Makes the leading blocks that are there durable, past admission and write budget, and keeps
+  // them in the NVMe tier until Unpersist or Erase: when it completes, blocks_ready of them survive
+  // the process and, with drives that do what they say, a power cut. kResourceExhausted where they
+  // would take more than nvme.protected_percent of the tier, and nothing has changed then;
+  // kUnavailable while the tier is off. One that ended early may have persisted some of its blocks.
+  // kInvalidArgument without an NVMe tier.
+  Result<Ticket> Persist(const KeysRequest& request, CompletionQueue& queue);
+  // The blocks may leave again, like others. After a crash they may still be persisted.
+  Result<Ticket> Unpersist(const KeysRequest& request, CompletionQueue& queue);
 
   // The handles of a completed Pin, in the order of its keys: as many as its completion said
   // (`handles` must have just that size, all of them empty). Once for a ticket; kInvalidArgument

@@ -44,8 +44,9 @@ enum class MissReason : std::uint8_t {
   kEvictedByPrefetch,  // As kEvicted, for a block that was brought up on a guess.
   kEvictedByQuota,     // For another block of its tenant, which was at its quota.
   kEvictedByReuse,     // Its place on the drive was the oldest and was needed.
+  kTierOff,            // It was in the NVMe tier only, which has gone off; it may come back.
 };
-inline constexpr std::size_t kMissReasonCount = 15;
+inline constexpr std::size_t kMissReasonCount = 16;
 
 // "never stored" and so on; never null.
 KVFERRY_EXPORT std::string_view ToString(MissReason reason);

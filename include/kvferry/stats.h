@@ -30,12 +30,31 @@ struct ArrowStats {
   std::uint64_t bytes_in_flight = 0;
 };
 
+// The store of the NVMe tier, beside what TierStats and ArrowStats tell.
+struct NvmeStats {
+  bool is_on = false;                 // It is configured, opened and working.
+  bool is_scanned = false;            // All blocks from before a restart were found.
+  std::uint64_t blocks_found = 0;     // From before, since the tier went on.
+  std::uint64_t bytes_persisted = 0;  // Of blocks that must not leave.
+  std::uint64_t bytes_written = 0;    // Payloads, moved ones included.
+  std::uint64_t bytes_moved = 0;      // Kept when their segment was reused.
+  std::uint64_t blocks_moved = 0;
+  std::uint64_t blocks_lost = 0;  // Written, but a sync or the manifest failed.
+  std::uint64_t commits = 0;      // Groups made durable.
+  std::uint64_t commit_failures = 0;
+  std::uint64_t segments_reused = 0;
+  std::uint64_t segments_quarantined = 0;
+  std::uint64_t offloads_over_budget = 0;  // Not written, to keep write_bytes_per_day.
+  std::uint64_t times_off = 0;             // It failed and was closed, since Open.
+};
+
 // Counters since Open; a snapshot that is consistent in itself.
 struct EngineStats {
   TierStats host;
   TierStats nvme;
   ArrowStats offload_host_to_nvme;
   ArrowStats onboard_nvme_to_host;
+  NvmeStats nvme_store;
 
   std::uint64_t lookups = 0;  // Blocks asked for by Get, Pin and Prefetch, up to the first missing.
   std::uint64_t hits_host = 0;

@@ -81,6 +81,21 @@ RecordIndex BlockBook::AddRecord(const BlockRecord& fresh, const Loan& loan) {
   return record;
 }
 
+RecordIndex BlockBook::AddFound(const BlockRecord& fresh) {
+  const MissReason reason = history_.ReasonOf(fresh.key);
+  Loan loan;
+  if (reason != MissReason::kNeverStored) {
+    loan.entry = history_.Take(fresh.key);  // By which the policy may remember it.
+  }
+  const RecordIndex record = index_.Add(fresh);
+  if (loan.entry != kNoEntry && record != kNoRecord) {
+    GiveEntry(record, loan);
+  } else if (record == kNoRecord && reason != MissReason::kNeverStored) {
+    Remember(fresh.key, reason, loan.entry);
+  }
+  return record;
+}
+
 void BlockBook::GiveEntry(RecordIndex record, const Loan& loan) {
   index_.PrivatePart(record).entry = loan.entry;
   owners_[Number(loan.entry)] = NumberOf(record);

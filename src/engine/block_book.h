@@ -59,6 +59,8 @@ class BlockBook {
   // A record for `fresh`, whose number becomes the loan's. kNoRecord: the index is full.
   RecordIndex AddRecord(const BlockRecord& fresh, const Loan& loan);
   void GiveEntry(RecordIndex record, const Loan& loan);
+  // A record for a block that was found in a lower tier. kNoRecord: the index is full.
+  RecordIndex AddFound(const BlockRecord& fresh);
 
   // Cannot be found any more. For `reason` it is remembered as departed, its number with it.
   void Depart(RecordIndex record, MissReason reason);

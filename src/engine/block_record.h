@@ -39,10 +39,16 @@ enum class CopyState : std::uint8_t { kAbsent, kFilling, kResident, kDraining };
 // since Match() reads them meanwhile, the rest freely.
 struct alignas(64) BlockRecord {
   BlockKey key;
-  Checksum checksum;             // Of the bytes in host form; known once a copy is resident.
-  std::uint32_t host_slot = 0;   // Where host_state is not kAbsent.
-  std::uint32_t size_bytes = 0;  // In host form.
-  EntryIndex entry = kNoEntry;   // The host policy's number, while it has one.
+  Checksum checksum;            // Of the bytes in host form; known once a copy is resident.
+  std::uint32_t host_slot = 0;  // Where host_state is not kAbsent.
+  // In host form; with flags of the NVMe copy that only the mover reads.
+  std::uint32_t size_bytes : 27 = 0;
+  std::uint32_t is_durable : 1 = 0;        // Survives a restart.
+  std::uint32_t is_persisted : 1 = 0;      // Must not leave: Persist was asked for.
+  std::uint32_t is_row_persisted : 1 = 0;  // And its row says so.
+  std::uint32_t was_hit : 1 = 0;           // Read since it was written.
+  std::uint32_t is_moving : 1 = 0;         // To another segment.
+  EntryIndex entry = kNoEntry;             // The host policy's number, while it has one.
   std::uint16_t namespace_index = 0;
   std::uint8_t namespace_epoch = 0;
   CopyState host_state : 2 = CopyState::kAbsent;
@@ -50,8 +56,11 @@ struct alignas(64) BlockRecord {
   bool is_indexed : 1 = false;         // Can be found by its key.
   bool is_prefetched : 1 = false;      // Brought up on a guess, and not asked for since.
   bool is_offload_wanted : 1 = false;  // Waits to be written down.
+  bool is_rewriting : 1 = false;       // Its row is being recorded again.
 };
 static_assert(sizeof(BlockRecord) == 64);
+// What a block's size has at most, in bits of BlockRecord::size_bytes.
+inline constexpr std::uint32_t kBlockSizeMask = (std::uint32_t{1} << 27) - 1;
 
 // Who refers to the record's copies, and where the lower one lies.
 struct BlockUse {

@@ -12,7 +12,7 @@ namespace kvferry::engine {
 
 // Borrows what the request borrows.
 struct Call {
-  enum class Kind : std::uint8_t { kPut, kGet, kPrefetch, kPin, kErase };
+  enum class Kind : std::uint8_t { kPut, kGet, kPrefetch, kPin, kErase, kPersist, kUnpersist };
 
   Kind kind = Kind::kGet;
   NamespaceHandle in;

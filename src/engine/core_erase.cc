@@ -8,16 +8,31 @@ namespace kvferry::engine {
 
 EngineCore::Progress EngineCore::BeginErase(std::uint32_t number) {
   Request& request = requests_[number];
+  if (options_.has_nvme && nvme_ == nullptr) {
+    EndEarly(number, StatusCode::kUnavailable);  // The block may lie there, and come back.
+    return Progress::kNext;
+  }
+  if (nvme_ != nullptr && !nvme_->CanErase()) {
+    return Progress::kStalled;
+  }
   const auto [record, reason] = Look(request.call, request.call.keys[request.next]);
   if (record != kNoRecord) {
     WithdrawAll(record, MissReason::kErased);
   }
-  requests_.SkipNext(request);
+  // Also without a record: a row that was recorded in vain may be waiting for its deletion.
+  if (nvme_ != nullptr && nvme_->queued_erasures() > nvme_->durable_erasures()) {
+    const std::uint32_t operation = requests_.BeginNext(number);
+    requests_.operation(operation).stage = Operation::Stage::kErasing;
+    requests_.operation(operation).erasure = nvme_->queued_erasures();
+    AwaitDurable(operation);
+  } else {
+    requests_.SkipNext(request);
+  }
   return Progress::kNext;
 }
 
 // No copy of the block is a hit from here on. Places are freed when nobody uses them any more.
-void EngineCore::WithdrawAll(RecordIndex record, MissReason reason) {
+void EngineCore::WithdrawAll(RecordIndex record, MissReason reason, bool deletes_row) {
   const BlockRecord& block = book_.index()[record];
   KVFERRY_CHECK(block.is_indexed);
   if (block.host_state == CopyState::kFilling) {
@@ -26,7 +41,7 @@ void EngineCore::WithdrawAll(RecordIndex record, MissReason reason) {
   host_->Withdraw(
       record, reason == MissReason::kFailedCheck ? RemoveReason::kFailed : RemoveReason::kErased);
   if (nvme_ != nullptr) {
-    nvme_->Withdraw(record);
+    nvme_->Withdraw(record, deletes_row);
   }
   book_.Depart(record, reason);
   book_.ReleaseIfUnused(record);
@@ -40,6 +55,8 @@ bool EngineCore::Sweep() {
     if (!sweeping_) {
       return false;
     }
+    // With its number the namespace's rows are no blocks any more.
+    durable_namespaces_.Forget(*sweeping_, nvme_ == nullptr ? nullptr : &nvme_->commit());
   }
   const std::uint8_t epoch = namespaces_.epoch(NamespaceHandle{*sweeping_});
   const std::uint32_t end =
@@ -51,7 +68,7 @@ bool EngineCore::Sweep() {
     }
     const BlockRecord& block = book_.index()[record];
     if (block.is_indexed && block.namespace_index == *sweeping_ && block.namespace_epoch != epoch) {
-      WithdrawAll(record, MissReason::kErased);
+      WithdrawAll(record, MissReason::kErased, false);
     }
   }
   if (sweep_position_ == book_.index().records_max()) {

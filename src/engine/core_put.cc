@@ -37,7 +37,7 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
   request.access.now = now_;
   BlockRecord fresh;
   fresh.key = key;
-  fresh.size_bytes = call.block_bytes;
+  fresh.size_bytes = call.block_bytes & kBlockSizeMask;
   fresh.namespace_index = call.in.index;
   fresh.namespace_epoch = call.epoch();
   // Without a tier below, what is more than the pool would push out the root of its own path.

@@ -33,8 +33,9 @@ void EngineCore::PrefetchKeys(const Request& request, std::uint32_t begun) {
 void EngineCore::Advance(std::uint32_t number) {
   Request& request = requests_[number];
   const bool is_get = IsGetLike(request.call);
+  const bool is_prefix = is_get || request.call.kind == Call::Kind::kPersist;
   const auto end = [&] {
-    return is_get ? request.limit : static_cast<std::uint32_t>(request.call.keys.size());
+    return is_prefix ? request.limit : static_cast<std::uint32_t>(request.call.keys.size());
   };
   if (is_get && !request.is_announced && request.ending == StatusCode::kOk) {
     Announce(request);
@@ -54,9 +55,7 @@ void EngineCore::Advance(std::uint32_t number) {
     if (!is_get && begun % kKeysAtOnce == 1) {
       PrefetchKeys(request, begun - 1);
     }
-    const Progress progress = is_get                                  ? BeginGet(number)
-                              : request.call.kind == Call::Kind::kPut ? BeginPut(number)
-                                                                      : BeginErase(number);
+    const Progress progress = Begin(number);
     if (progress == Progress::kStalled) {
       Stall(number);
       break;
@@ -72,6 +71,24 @@ void EngineCore::Advance(std::uint32_t number) {
 // Whether what the request has found may not be served any more.
 bool EngineCore::IsOutlived(const Call& call) const {
   return IsGetLike(call) && call.erasures != namespaces_.erasures(call.in);
+}
+
+EngineCore::Progress EngineCore::Begin(std::uint32_t number) {
+  switch (requests_[number].call.kind) {
+    case Call::Kind::kPut:
+      return BeginPut(number);
+    case Call::Kind::kErase:
+      return BeginErase(number);
+    case Call::Kind::kPersist:
+      return BeginPersist(number);
+    case Call::Kind::kUnpersist:
+      return BeginUnpersist(number);
+    case Call::Kind::kGet:
+    case Call::Kind::kPrefetch:
+    case Call::Kind::kPin:
+      break;
+  }
+  return BeginGet(number);
 }
 
 void EngineCore::Stall(std::uint32_t number) {
@@ -148,6 +165,7 @@ void EngineCore::EndEarly(std::uint32_t number, StatusCode code) {
   std::uint32_t operation = request.first_operation;
   while (operation != kNone) {
     const std::uint32_t next = requests_.operation(operation).next_in_request;
+    CancelDurable(operation);
     // Without a filler it is being woken at this moment, and will be told.
     if (requests_.operation(operation).stage == Operation::Stage::kWaiting &&
         requests_.operation(operation).filler != kNone) {
@@ -239,7 +257,7 @@ void EngineCore::Refuse(Request& request, MissReason reason) {
   if (request.call.kind == Call::Kind::kPut) {
     ++counts_.puts;
     ++counts_.puts_refused[cause];
-  } else {
+  } else if (IsGetLike(request.call)) {
     ++counts_.lookups;
     ++counts_.misses[cause];
   }
@@ -253,6 +271,9 @@ void EngineCore::CountEnd(const Request& request, const Operation& operation, Mi
     counts_.puts_refused[cause] += reason != MissReason::kNone ? 1 : 0;
     counts_.puts_stored += reason == MissReason::kNone && is_filling ? 1 : 0;
     counts_.puts_present += reason == MissReason::kNone && !is_filling ? 1 : 0;
+    return;
+  }
+  if (!IsGetLike(request.call)) {
     return;
   }
   ++counts_.lookups;

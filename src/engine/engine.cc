@@ -94,6 +94,14 @@ Result<Ticket> Engine::Pin(const KeysRequest& request, CompletionQueue& queue) {
   return Guarded([&] { return front_->Name(engine::Call::Kind::kPin, request, queue); });
 }
 
+Result<Ticket> Engine::Persist(const KeysRequest& request, CompletionQueue& queue) {
+  return Guarded([&] { return front_->Name(engine::Call::Kind::kPersist, request, queue); });
+}
+
+Result<Ticket> Engine::Unpersist(const KeysRequest& request, CompletionQueue& queue) {
+  return Guarded([&] { return front_->Name(engine::Call::Kind::kUnpersist, request, queue); });
+}
+
 Result<Ticket> Engine::Erase(const KeysRequest& request, CompletionQueue& queue) {
   return Guarded([&] { return front_->Name(engine::Call::Kind::kErase, request, queue); });
 }

@@ -27,7 +27,11 @@ std::string MessageOf(StatusCode code) {
     case StatusCode::kCancelled:
       return "the request was cancelled";
     case StatusCode::kResourceExhausted:
-      return "more blocks would be held than the host tier lets handles keep; release some";
+      return "more would be held or persisted than the tier allows (host.held_percent, "
+             "nvme.persisted_percent); let go of some";
+    case StatusCode::kUnavailable:
+      return "the NVMe tier is off, so nothing on it can be erased or persisted; try again when "
+             "it is back";
     default:
       return "the request was ended";
   }
@@ -46,16 +50,56 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(const Options& options, c
                                               .path_max = options.blocks_per_request_max,
                                               .seed = options.seed,
                                               .policy = options.policy,
-                                              .has_lower_tier = seams.ring != nullptr},
+                                              .has_lower_tier = options.has_nvme},
                                              {core->book_, seams.slabs, seams.namespaces}));
-  if (seams.ring != nullptr) {
-    OnboardSink& sink = *core;
-    core->nvme_ =
-        std::make_unique<NvmeArrows>(NvmeArrows::Options{options.transfers_max, options.log},
-                                     NvmeArrows::Parts{*seams.ring, core->book_, *core->host_,
-                                                       seams.namespaces, core->desk_, sink});
-  }
   return core;
+}
+
+Status EngineCore::AttachNvme(const NvmeSeams& seams) {
+  KVFERRY_CHECK(nvme_ == nullptr && options_.has_nvme);
+  OnboardSink& sink = *this;
+  const NvmeArrows::Options options{.transfers_max = options_.transfers_max,
+                                    .store = seams.store,
+                                    .write_bytes_per_day = options_.write_bytes_per_day,
+                                    .persisted_percent = options_.persisted_percent};
+  KVFERRY_ASSIGN_OR_RETURN(
+      nvme_, NvmeArrows::Create(options, {seams.ring, seams.manifest, book_, *host_, namespaces_,
+                                          durable_namespaces_, desk_, sink}));
+  ring_ = &seams.ring;
+  manifest_ = &seams.manifest;
+  if (!takes_offloads_) {
+    nvme_->StopOffloads();
+  }
+  has_moved_ = true;
+  return Status::Ok();
+}
+
+void EngineCore::StopNvme() {
+  if (!nvme_->is_stopping()) {
+    nvme_->Stop();
+    has_moved_ = true;
+  }
+}
+
+void EngineCore::DetachNvme() {
+  nvme_->ForgetCopies();
+  nvme_->AddTo(counts_);
+  counts_.nvme_store.is_on = false;
+  counts_.nvme_store.is_scanned = false;
+  counts_.nvme_store.bytes_persisted = 0;
+  ++counts_.nvme_store.times_off;
+  nvme_.reset();
+  ring_ = nullptr;
+  manifest_ = nullptr;
+  has_moved_ = true;
+}
+
+void EngineCore::StopOffloads() {
+  takes_offloads_ = false;
+  if (nvme_ != nullptr) {
+    nvme_->StopOffloads();
+    nvme_->Hurry();
+  }
 }
 
 EngineCore::EngineCore(Token /*token*/, const Options& options, const Seams& seams)
@@ -63,12 +107,12 @@ EngineCore::EngineCore(Token /*token*/, const Options& options, const Seams& sea
       namespaces_(seams.namespaces),
       sink_(seams.sink),
       slabs_(seams.slabs),
-      ring_(seams.ring),
       book_(
           {.records_max = options.residents_max + options.nvme_blocks_max,
            .entries_max = options.residents_max + RememberedMax(options) + HostCache::kEntriesSpare,
            .history_max = options.history_max}),
       desk_(seams.workers, options.transfers_max),
+      durable_namespaces_(seams.namespaces),
       requests_(options.requests_max),
       handles_(options.handles_max) {
   for (std::uint32_t handle = options.handles_max; handle > 0; --handle) {
@@ -113,6 +157,8 @@ bool EngineCore::Step(Instant now) {
   if (nvme_ != nullptr) {
     nvme_->SetNow(now);
     has_done = ring_->Reap(now) > 0 || has_done;
+    has_done = manifest_->Reap(now) > 0 || has_done;
+    has_done = nvme_->StepStore() || has_done;
   }
   ServeReady();
   if (now >= next_deadline_) {
@@ -127,6 +173,7 @@ bool EngineCore::Step(Instant now) {
       }
     }
     stalled_.clear();
+    GoOnDurable();
   }
   // Twice the table: a request that was queued again while it was seen to ends in the same step.
   for (std::uint32_t turns = 2 * requests_.requests_max(); turns > 0 && requests_.queued() > 0;
@@ -135,7 +182,7 @@ bool EngineCore::Step(Instant now) {
     has_done = true;
   }
   if (nvme_ != nullptr) {
-    nvme_->StartTransfers(now);
+    nvme_->StartTransfers();
   }
   desk_.Flush();
   return has_done;
@@ -159,6 +206,10 @@ void EngineCore::OnPieceDone(CopyJob::Kind kind, const CopyPiece& piece) noexcep
       OnReadCopied(kind, piece);
       break;
   }
+}
+
+void EngineCore::OnSuperseded(RecordIndex record) noexcept {
+  WithdrawAll(record, MissReason::kErased);
 }
 
 void EngineCore::OnOnboardEnd(RecordIndex /*record*/,
@@ -210,10 +261,7 @@ EngineStats EngineCore::Stats() const {
   stats.offloads_skipped = host_->offloads_skipped();
   stats.prefetches_wasted = host_->prefetches_wasted();
   if (nvme_ != nullptr) {
-    stats.nvme = nvme_->stats();
-    stats.offload_host_to_nvme = nvme_->offload_stats();
-    stats.onboard_nvme_to_host = nvme_->onboard_stats();
-    stats.failed_checks += nvme_->failed_checks();
+    nvme_->AddTo(stats);
   }
   stats.index_bytes = book_.index().memory_bytes() + book_.entry_bytes() + host_->policy_bytes();
   stats.history_blocks = book_.history().blocks();
@@ -253,16 +301,18 @@ void EngineCore::CheckInvariants() const {
       ++readers[NumberOf(operation.record)];
     }
   }
+  if (nvme_ != nullptr) {
+    nvme_->CountReaders(readers);
+  }
   book_.index().ForEach([&](RecordIndex record) {
     const BlockRecord& block = book_.index()[record];
     const BlockUse& use = book_.index().use(record);
     if (block.host_state == CopyState::kFilling) {
       return;
     }
-    const std::uint32_t writing = block.nvme_state == CopyState::kFilling ? 1 : 0;
     KVFERRY_CHECK(use.handles == handles[NumberOf(record)]);
-    KVFERRY_CHECK(use.readers == readers[NumberOf(record)] + writing);
-    KVFERRY_CHECK(block.is_indexed || use.readers + use.handles > 0 || writing > 0);
+    KVFERRY_CHECK(use.readers == readers[NumberOf(record)]);
+    KVFERRY_CHECK(block.is_indexed || use.readers + use.handles > 0);
   });
 }
 

@@ -1,6 +1,7 @@
 // EngineCore: the whole engine but its threads: calls in, steps of given time, completions out.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "engine/block_book.h"
 #include "engine/call.h"
 #include "engine/copy_desk.h"
+#include "engine/durable_namespaces.h"
 #include "engine/host_cache.h"
 #include "engine/namespace_table.h"
 #include "engine/nvme_arrows.h"
@@ -66,15 +68,22 @@ class EngineCore final : private CopySink, private OnboardSink {
     std::uint64_t seed = 1;
     std::string policy = "leaf-lru";
     bool verify_on_get = false;
-    tiers::SegmentLog::Options log;  // Of the NVMe tier, if there is one.
+    bool has_nvme = false;                  // There is an NVMe tier, though it may be off.
+    std::uint64_t write_bytes_per_day = 0;  // 0: no budget.
+    std::uint32_t persisted_percent = 50;
   };
-  // What it works with; everything must outlive it. `ring` may be null: no NVMe tier then.
+  // What it works with; everything must outlive it.
   struct Seams {
     CopyWorkers& workers;
     tiers::HostSlabs& slabs;
     NamespaceTable& namespaces;
     RequestSink& sink;
-    tiers::IoRing* ring = nullptr;
+  };
+  // The drives and the manifest of the NVMe tier, while it is on.
+  struct NvmeSeams {
+    tiers::IoRing& ring;
+    tiers::Manifest& manifest;
+    tiers::SegmentStore::Options store;
   };
 
   // kInvalidArgument for a policy that does not exist.
@@ -83,6 +92,19 @@ class EngineCore final : private CopySink, private OnboardSink {
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
   ~EngineCore() override;
+
+  // The NVMe tier goes on, and finds what it held before; it must be off. Blocks until the manifest
+  // has told of its segments. The error of the manifest or of a store that does not add up; it is
+  // off then.
+  Status AttachNvme(const NvmeSeams& seams);
+  // Of the tier that is on; null while it is off.
+  const NvmeArrows* nvme() const noexcept { return nvme_.get(); }
+  // Nothing is begun with it any more.
+  void StopNvme();
+  // It goes off: its blocks are no hits until it is on again. nvme()->is_quiet() must hold.
+  void DetachNvme();
+  // The engine closes: what waits to be written down is given up, what was written becomes durable.
+  void StopOffloads();
 
   // Takes up a call under a number that is not in use. It ends through the sink.
   void Start(std::uint32_t request, const Call& call);
@@ -97,10 +119,13 @@ class EngineCore final : private CopySink, private OnboardSink {
 
   // Does what can be done at `now`; whether that was anything. Times must not go back.
   bool Step(Instant now);
-  // When a step is needed at the latest if nothing else happens: the next deadline.
-  Instant next_deadline() const noexcept { return next_deadline_; }
+  // When a step is needed at the latest if nothing else happens.
+  Instant next_deadline() const noexcept {
+    return nvme_ == nullptr ? next_deadline_ : std::min(next_deadline_, nvme_->next_deadline());
+  }
   // Requests that have not ended.
   std::uint32_t unfinished() const noexcept { return requests_.active(); }
+  std::size_t copies_in_flight() const noexcept { return desk_.pieces_in_flight(); }
   // Nothing is under way: no request, copy or transfer, nor a namespace to sweep.
   bool is_idle() const;
 
@@ -127,6 +152,7 @@ class EngineCore final : private CopySink, private OnboardSink {
   void Advance(std::uint32_t request);
   // Asks for the tables' places of the keys that come next; `begun` of them in this turn.
   void PrefetchKeys(const Request& request, std::uint32_t begun);
+  Progress Begin(std::uint32_t request);
   void Finish(std::uint32_t request);
   void EndExpired(Instant now);
   bool IsOutlived(const Call& call) const;
@@ -164,26 +190,40 @@ class EngineCore final : private CopySink, private OnboardSink {
 
   // core_erase.cc.
   Progress BeginErase(std::uint32_t request);
-  void WithdrawAll(RecordIndex record, MissReason reason);
+  void WithdrawAll(RecordIndex record, MissReason reason, bool deletes_row = true);
   bool Sweep();
+
+  // core_persist.cc: what has to survive a restart before it ends.
+  Progress BeginPersist(std::uint32_t request);
+  Progress BeginUnpersist(std::uint32_t request);
+  bool MayPersist(const Request& request) const;
+  void AwaitDurable(std::uint32_t operation);
+  void GoOnDurable();
+  void GoOnPersisting(std::uint32_t operation);
+  void CancelDurable(std::uint32_t operation);
 
   void OnPieceDone(CopyJob::Kind kind, const CopyPiece& piece) noexcept override;
   void OnOnboardEnd(RecordIndex record, std::uint32_t waiter, MissReason reason) noexcept override;
+  void OnSuperseded(RecordIndex record) noexcept override;
 
   Options options_;
   NamespaceTable& namespaces_;
   RequestSink& sink_;
   tiers::HostSlabs& slabs_;
-  tiers::IoRing* ring_;
+  tiers::IoRing* ring_ = nullptr;
+  tiers::Manifest* manifest_ = nullptr;
   BlockBook book_;
   CopyDesk desk_;
   std::unique_ptr<HostCache> host_;
-  std::unique_ptr<NvmeArrows> nvme_;  // Null without the tier.
+  DurableNamespaces durable_namespaces_;
+  std::unique_ptr<NvmeArrows> nvme_;  // Null while the tier is off, or where there is none.
+  bool takes_offloads_ = true;
   RequestTable requests_;
   std::vector<HeldBlock> handles_;
   std::uint32_t first_free_handle_ = kNone;
-  std::vector<std::uint32_t> stalled_;  // Requests to try again when something has moved.
-  std::uint32_t first_ready_ = kNone;   // Operations that wait for a copy job.
+  std::vector<std::uint32_t> stalled_;           // Requests to try again when something has moved.
+  std::vector<std::uint32_t> awaiting_durable_;  // Operations.
+  std::uint32_t first_ready_ = kNone;            // Operations that wait for a copy job.
   std::uint32_t last_ready_ = kNone;
   // How requests end that do not end well, made beforehand: a step allocates nothing.
   std::array<Status, 10> endings_;  // By code.

@@ -59,6 +59,10 @@ EngineCore::Options CoreOptions(const EngineOptions& options, std::uint64_t host
   core.seed = options.seed;
   core.policy = options.host.policy;
   core.verify_on_get = options.host.verify_on_get;
+  core.has_nvme = !options.nvme.paths.empty();
+  core.nvme_blocks_max = static_cast<std::uint32_t>(NvmeBlocksMax(options));
+  core.write_bytes_per_day = options.nvme.write_bytes_per_day;
+  core.persisted_percent = options.nvme.protected_percent;
   return core;
 }
 
@@ -98,7 +102,11 @@ Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& opti
       const MutexLock lock(front->mutex_);
       front->stats_ = front->core_->Stats();
     }
-    front->mover_ = std::thread([engine = front.get()] { engine->RunMover(); });
+    if (!options.nvme.paths.empty()) {
+      front->nvme_ = std::make_unique<NvmeKeeper>(front->options_, front->bell_);
+      KVFERRY_RETURN_IF_ERROR(front->nvme_->Open());
+    }
+    KVFERRY_RETURN_IF_ERROR(front->StartMover());
     return front;
   } catch (const std::bad_alloc&) {
     return Status::Error(StatusCode::kResourceExhausted,
@@ -214,6 +222,11 @@ Result<Ticket> EngineFront::Get(const GetRequest& request, CompletionQueue& queu
 Result<Ticket> EngineFront::Name(Call::Kind kind,
                                  const KeysRequest& request,
                                  CompletionQueue& queue) {
+  const bool needs_nvme = kind == Call::Kind::kPersist || kind == Call::Kind::kUnpersist;
+  if (needs_nvme && options_.nvme.paths.empty()) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "nothing can be persisted without an NVMe tier; set nvme.paths");
+  }
   KVFERRY_ASSIGN_OR_RETURN(const Call call,
                            CallOf(kind, request.in, request.keys, request.options));
   return Submit(call, queue);

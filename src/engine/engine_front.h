@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <span>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "engine/engine_core.h"
 #include "engine/mover_bell.h"
 #include "engine/namespace_table.h"
+#include "engine/nvme_keeper.h"
 #include "tiers/host/host_slabs.h"
 #include "tiers/host/page_toucher.h"
 
@@ -91,7 +93,10 @@ class EngineFront final : private RequestSink {
   }
   void ReleaseHandles(std::uint32_t first_handle) KVFERRY_REQUIRES(mutex_);
 
-  void RunMover();
+  // Starts the mover, and returns once it has what it needs.
+  Status StartMover();
+  void RunMover(std::promise<Status>& begun);
+  void MoveUntilClosed();
   // Hands the core what callers have asked for; whether that was anything.
   bool TakeInbox();
   // Hands callers the completions of the last step, with the numbers that count them.
@@ -100,6 +105,7 @@ class EngineFront final : private RequestSink {
   void TakeBackIfErased(const Slot& slot, Ended& ended) KVFERRY_REQUIRES(mutex_);
   // Ends what Close does not wait for; whether the mover may stop.
   bool IsDone(Instant now);
+  bool HasWaitedLongEnough(Instant now);
 
   void OnRequestDone(std::uint32_t request,
                      const Completion& completion,
@@ -112,6 +118,7 @@ class EngineFront final : private RequestSink {
   std::unique_ptr<tiers::PageToucher> toucher_;  // Null: pages come when they are touched.
   std::unique_ptr<CopyArena> arena_;
   std::unique_ptr<EngineCore> core_;
+  std::unique_ptr<NvmeKeeper> nvme_;  // Null: no NVMe tier.
 
   mutable Mutex mutex_;
   std::vector<Slot> slots_ KVFERRY_GUARDED_BY(mutex_);
@@ -126,6 +133,7 @@ class EngineFront final : private RequestSink {
   std::vector<Ended> ended_;  // The mover's; of the step at hand.
   enum class Closing : std::uint8_t { kNo, kDemandOnly, kNothing };
   Closing closing_ = Closing::kNo;  // The mover's.
+  bool is_stalled_ = false;         // The mover's, for Close: memory that a drive may write stays.
   Mutex close_mutex_;               // One Close at a time; comes before mutex_.
   std::thread mover_;
 };

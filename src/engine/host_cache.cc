@@ -211,7 +211,8 @@ bool HostCache::EvictOne(const Claim& claim, Wish wish, MissReason reason) {
     const BlockRecord& block = book_.index()[record];
     const BlockUse& use = book_.index().use(record);
     if (block.host_state != CopyState::kResident || use.readers > 0 || use.handles > 0 ||
-        record == claim.parent || (wish.tenant != 0xffffffff && TenantOf(block) != wish.tenant)) {
+        record == claim.parent || (block.is_persisted != 0 && block.is_durable == 0) ||
+        (wish.tenant != 0xffffffff && TenantOf(block) != wish.tenant)) {
       return true;
     }
     if (passed_over < kPassedOverMax &&

@@ -5,23 +5,60 @@
 #include "engine/engine_front.h"
 
 namespace kvferry::engine {
+namespace {
 
-void EngineFront::RunMover() {
+// After the deadline of Close, for transfers to end.
+constexpr Duration kLastWait = std::chrono::milliseconds(500);
+
+}  // namespace
+
+Status EngineFront::StartMover() {
+  std::promise<Status> begun;
+  std::future<Status> outcome = begun.get_future();
+  mover_ = std::thread([this, &begun] { RunMover(begun); });
+  return outcome.get();
+}
+
+// The ring of the NVMe tier is made and given up here, since it belongs to this thread.
+void EngineFront::RunMover(std::promise<Status>& begun) {
+  if (nvme_ != nullptr) {
+    const Status attached = nvme_->Begin(*core_);
+    if (!attached.ok()) {
+      nvme_->End(*core_, false);
+      begun.set_value(attached);
+      return;
+    }
+  }
+  begun.set_value(Status::Ok());
+  MoveUntilClosed();
+  if (nvme_ != nullptr) {
+    is_stalled_ = core_->nvme() != nullptr && !core_->nvme()->is_quiet();
+    nvme_->End(*core_, is_stalled_);
+  }
+}
+
+void EngineFront::MoveUntilClosed() {
+  // What is not durable by then is given up; a drive that does not answer keeps nobody.
   const auto may_stop = [this] {
-    return IsDone(Clock::now()) && core_->is_idle();
+    return IsDone(Clock::now()) && (core_->is_idle() || HasWaitedLongEnough(Clock::now()));
   };
   while (!may_stop()) {
     const bool has_taken = TakeInbox();
-    const bool has_done = core_->Step(Clock::now());
+    bool has_done = core_->Step(Clock::now());
+    has_done = (nvme_ != nullptr && nvme_->Tend(*core_, Clock::now())) || has_done;
     if (has_taken || has_done) {
       Deliver();
       continue;
     }
     Instant wake = core_->next_deadline();
+    if (nvme_ != nullptr) {
+      wake = std::min(wake, nvme_->next_deadline());
+    }
     {
       const MutexLock lock(mutex_);
-      if (is_closing_ && closing_ != Closing::kNothing) {
-        wake = std::min(wake, close_deadline_);
+      if (is_closing_) {
+        wake = std::min(
+            wake, closing_ == Closing::kNothing ? close_deadline_ + kLastWait : close_deadline_);
       }
     }
     bell_.WaitUntil(wake);
@@ -107,10 +144,19 @@ bool EngineFront::IsDone(Instant now) {
     return false;
   }
   if (wanted != closing_) {
+    if (closing_ == Closing::kNo) {
+      core_->StopOffloads();
+    }
     closing_ = wanted;
     core_->EndForClose(wanted == Closing::kDemandOnly);
   }
   return is_inbox_empty && core_->unfinished() == 0;
+}
+
+bool EngineFront::HasWaitedLongEnough(Instant now) {
+  const MutexLock lock(mutex_);
+  // Copies of this process always end, and are waited for.
+  return now >= close_deadline_ + kLastWait && core_->copies_in_flight() == 0;
 }
 
 Status EngineFront::Close() {
@@ -127,6 +173,11 @@ Status EngineFront::Close() {
   }
   bell_.Ring();
   mover_.join();
+  if (is_stalled_) {
+    static_cast<void>(core_.release());
+    static_cast<void>(slabs_.release());
+  }
+  nvme_.reset();
   // Blocks of Pins that nobody collected.
   const MutexLock lock(mutex_);
   for (Slot& slot : slots_) {

@@ -45,6 +45,31 @@ Result<NamespaceHandle> NamespaceTable::Add(const Namespace& description,
                          "leave host_quota_bytes and nvme_quota_bytes as they are");
   }
   const MutexLock lock(mutex_);
+  KVFERRY_ASSIGN_OR_RETURN(const NamespaceHandle added, FindOrAdd(id, options));
+  const std::uint32_t tenant = entries_[added.index].tenant;
+  if (tenant != 0) {
+    tenants_[tenant].host_quota_bytes = options.host_quota_bytes;
+    tenants_[tenant].nvme_quota_bytes = options.nvme_quota_bytes;
+  }
+  return added;
+}
+
+Result<NamespaceHandle> NamespaceTable::Restore(const NamespaceId& id,
+                                                std::uint32_t block_bytes,
+                                                std::uint32_t tenant) {
+  if (block_bytes < kBlockBytesMin || block_bytes > kBlockBytesMax) {
+    return Status::Error(StatusCode::kDataLoss, "a stored namespace has blocks of " +
+                                                    std::to_string(block_bytes) + " bytes");
+  }
+  NamespaceOptions options;
+  options.block_bytes = block_bytes;
+  options.tenant = tenant;
+  const MutexLock lock(mutex_);
+  return FindOrAdd(id, options);
+}
+
+Result<NamespaceHandle> NamespaceTable::FindOrAdd(const NamespaceId& id,
+                                                  const NamespaceOptions& options) {
   const std::uint32_t count = count_.load(std::memory_order_relaxed);
   std::uint32_t index = 0;
   while (index < count && entries_[index].id != id) {
@@ -75,10 +100,6 @@ Result<NamespaceHandle> NamespaceTable::Add(const Namespace& description,
     entry.id = id;
     entry.block_bytes = options.block_bytes;
     entry.tenant = TenantIndex(options);
-  }
-  if (entry.tenant != 0) {
-    tenants_[entry.tenant].host_quota_bytes = options.host_quota_bytes;
-    tenants_[entry.tenant].nvme_quota_bytes = options.nvme_quota_bytes;
   }
   if (index == count) {
     // Pairs with Contains(): who sees the count sees the entry.

@@ -29,6 +29,10 @@ class NamespaceTable {
 
   // As Engine::AddNamespace; kResourceExhausted when the table is full.
   Result<NamespaceHandle> Add(const Namespace& description, const NamespaceOptions& options);
+  // The same for a namespace that a store remembers, whose quotas nobody has told yet.
+  Result<NamespaceHandle> Restore(const NamespaceId& id,
+                                  std::uint32_t block_bytes,
+                                  std::uint32_t tenant);
 
   bool Contains(NamespaceHandle in) const noexcept {
     return in.index < count_.load(std::memory_order_acquire);
@@ -47,6 +51,12 @@ class NamespaceTable {
     return entries_[in.index].block_bytes;
   }
   std::uint32_t tenant_index(std::uint16_t index) const noexcept { return entries_[index].tenant; }
+  const NamespaceId& id(NamespaceHandle in) const noexcept { return entries_[in.index].id; }
+  // The tenant's number as its namespaces' options give it; 0: without one.
+  std::uint32_t tenant_number(NamespaceHandle in) const noexcept {
+    return tenants_[entries_[in.index].tenant].number;
+  }
+  std::uint32_t namespaces_max() const noexcept { return namespaces_max_; }
 
   // Tenants have indexes below this.
   std::uint32_t tenants_max() const noexcept { return namespaces_max_ + 1; }
@@ -83,6 +93,8 @@ class NamespaceTable {
     std::atomic<std::uint64_t> nvme_quota_bytes = kNoQuota;
   };
 
+  Result<NamespaceHandle> FindOrAdd(const NamespaceId& id, const NamespaceOptions& options)
+      KVFERRY_REQUIRES(mutex_);
   // The index of a tenant, a new one if it is not known yet; one for each namespace suffices.
   std::uint32_t TenantIndex(const NamespaceOptions& options) KVFERRY_REQUIRES(mutex_);
 

@@ -1,8 +1,9 @@
-// NvmeArrows: the two arrows between host memory and NVMe, over a log of segments.
+// NvmeArrows: the two arrows between host memory and NVMe, over the store of segments.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,11 +12,15 @@
 #include "kvferry/types.h"
 
 #include "engine/copy_desk.h"
+#include "engine/durable_namespaces.h"
 #include "engine/host_cache.h"
 #include "engine/request_table.h"
+#include "engine/segment_moves.h"
 #include "engine/transfer_scheduler.h"
+#include "engine/write_budget.h"
+#include "tiers/nvme/drive_health.h"
 #include "tiers/nvme/io_ring.h"
-#include "tiers/nvme/segment_log.h"
+#include "tiers/nvme/segment_store.h"
 
 namespace kvferry::engine {
 
@@ -28,33 +33,46 @@ class OnboardSink {
   virtual void OnOnboardEnd(RecordIndex record,
                             std::uint32_t waiter,
                             MissReason reason) noexcept = 0;
+  // A block that was found after a restart takes the record's key: the record is to be withdrawn.
+  virtual void OnSuperseded(RecordIndex record) noexcept = 0;
 };
 
-// One file on `ring`, one copy of a block there at most. A copy is published after its write has
-// ended, or (going up) after its bytes were read and found right. What goes wrong costs the copy
-// concerned, never more.
+// One copy of a block in the tier at most. A copy is published after its write has ended, or (going
+// up) after its bytes were read and found right; it is durable after its group was committed. What
+// goes wrong costs the copy concerned, never more.
 //
 // For the mover thread.
-class NvmeArrows final : public tiers::IoSink {
+class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
+  struct Token {};  // Only Create can name it.
+
  public:
   struct Options {
     std::uint32_t transfers_max = 256;
-    tiers::SegmentLog::Options log;
+    tiers::SegmentStore::Options store;
+    std::uint64_t write_bytes_per_day = 0;  // 0: no budget.
+    std::uint32_t persisted_percent = 50;   // What persisted blocks may take of the tier.
   };
 
-  // Everything must outlive it; the ring must be gone, or have nothing in flight, first.
+  // Everything must outlive it. Ring and manifest must be gone, or `is_quiet`, when it goes.
   struct Parts {
     tiers::IoRing& ring;
+    tiers::Manifest& manifest;
     BlockBook& book;
     HostCache& host;
-    const NamespaceTable& namespaces;
+    NamespaceTable& namespaces;
+    DurableNamespaces& durable_namespaces;
     CopyDesk& desk;
     OnboardSink& sink;
   };
-  NvmeArrows(const Options& options, const Parts& parts);
+  // The manifest's error.
+  static Result<std::unique_ptr<NvmeArrows>> Create(const Options& options, const Parts& parts);
+  NvmeArrows(Token token, const Options& options, const Parts& parts);
+  NvmeArrows(const NvmeArrows&) = delete;
+  NvmeArrows& operator=(const NvmeArrows&) = delete;
+  ~NvmeArrows() override = default;
 
   // onboard_nvme_to_host -----------------------------------------------------------------------
-  bool CanOnboard() const noexcept { return !free_.empty(); }
+  bool CanOnboard() const noexcept { return !free_.empty() && !is_stopping_; }
   // Begins to bring up a record whose host copy is kFilling; its filler becomes the transfer, whose
   // number is returned. CanOnboard must hold.
   std::uint32_t Onboard(RecordIndex record, TransferClass of, Instant deadline);
@@ -71,32 +89,78 @@ class NvmeArrows final : public tiers::IoSink {
 
   // offload_host_to_nvme -----------------------------------------------------------------------
   // Starts writing down what waits, as far as there is room.
-  void StartOffloads(Instant now);
+  void StartOffloads();
 
-  // The record's copy is withdrawn: no longer a hit, its pages dead.
-  void Withdraw(RecordIndex record);
+  // What survives a restart ----------------------------------------------------------------------
+  // The record's copy is withdrawn: no longer a hit, its pages dead. With `deletes_row`, which needs
+  // CanErase, a restart will not find it either once durable_erasures() has reached the number that
+  // is returned.
+  std::uint64_t Withdraw(RecordIndex record, bool deletes_row);
+  bool CanErase() const { return store_->is_scanned() && store_->commit().CanDelete(); }
+  std::uint64_t queued_erasures() const { return store_->commit().queued_deletions(); }
+  std::uint64_t durable_erasures() const { return store_->commit().durable_deletions(); }
+
+  tiers::GroupCommit& commit() { return store_->commit(); }
+
+  // Whether blocks of so many bytes more may be persisted.
+  bool MayPersist(std::uint64_t size_bytes) const;
+  // The record is to have a durable copy that does not leave, or need not any more.
+  void SetPersisted(RecordIndex record, bool is_persisted);
+  enum class Persistence : std::uint8_t { kDone, kUnderWay, kGone, kOverQuota };
+  // What has come of it; starts what is to be done next. kGone: the record has no copy to write
+  // down.
+  Persistence GoOnPersisting(RecordIndex record);
+  // Nobody waits for it any more.
+  void CancelPersisting(RecordIndex record);
 
   // Starts reads in order of urgency, then writes.
-  void StartTransfers(Instant now);
-  // Tells it the time of the step, for meters.
+  void StartTransfers();
+  // Tells it the time of the step.
   void SetNow(Instant now) { now_ = now; }
+  // The store's part of a step; whether anything was found from before a restart.
+  bool StepStore();
+  Instant next_deadline() const noexcept { return store_->next_deadline(); }
   void OnIoDone(tiers::IoOp& op) noexcept override;
 
-  bool is_idle() const noexcept { return free_.size() == transfers_.size(); }
-  const TierStats& stats() const noexcept { return stats_; }
-  const ArrowStats& offload_stats() const noexcept { return offload_stats_; }
-  const ArrowStats& onboard_stats() const noexcept { return onboard_stats_; }
-  std::uint64_t failed_checks() const noexcept { return failed_checks_; }
+  // The tier is to go off --------------------------------------------------------------------------
+  // Why it has to, or Ok.
+  const Status& failure() const noexcept { return health_.failure(); }
+  // Starts nothing any more, and gives up what has not started.
+  void Stop();
+  bool is_stopping() const noexcept { return is_stopping_; }
+  // Nothing of it is in the ring, in the manifest or with the workers.
+  bool is_quiet() const noexcept { return free_.size() == transfers_.size() && store_->is_quiet(); }
+  // Withdraws every copy; they are found again when the tier is back. is_quiet must hold.
+  void ForgetCopies();
+
+  // Writes what has begun, and begins nothing: the engine closes.
+  void StopOffloads() { takes_offloads_ = false; }
+  // Nothing is left to do; what was written is durable.
+  bool is_idle() const noexcept {
+    return free_.size() == transfers_.size() && store_->is_idle() &&
+           (moves_.empty() || !takes_offloads_);
+  }
+  // What was written is to be made durable without waiting for more.
+  void Hurry() { store_->commit().Hurry(); }
+  const tiers::SegmentStore& store() const { return *store_; }
+  // Groups that became durable, and erasures: rises when a wait for either may be over.
+  std::uint64_t progress() const { return store_->commit().commits() + durable_erasures(); }
+  // Adds what it counts, and gives what it holds.
+  void AddTo(EngineStats& stats) const;
+  // Adds one for each write in flight that reads the record's host copy.
+  void CountReaders(std::span<std::uint32_t> by_record) const;
   void CheckInvariants() const;
 
  private:
+  static constexpr std::size_t kSuspectsMax = 64;
   enum class Stage : std::uint8_t { kFree, kQueued, kReading, kChecking, kWriting };
 
   struct Transfer : tiers::IoOp {
     Stage stage = Stage::kFree;
     TransferClass transfer_class = TransferClass::kDemand;
+    bool is_move = false;
     RecordIndex record = kNoRecord;
-    std::uint32_t segment = 0;
+    std::uint32_t page = 0;  // Of the tier, where it reads or writes.
     std::uint32_t waiter = kNone;
     std::uint32_t size_bytes = 0;  // In whole pages.
     Instant deadline;
@@ -105,31 +169,79 @@ class NvmeArrows final : public tiers::IoSink {
   std::uint32_t NumberOf(const Transfer& transfer) const {
     return static_cast<std::uint32_t>(&transfer - transfers_.data());
   }
-  Transfer& Take(RecordIndex record);
+  Transfer& Take(RecordIndex record, std::uint32_t page);
   void Free(Transfer& transfer);
   bool StartRead(Transfer& transfer);
   void EndOnboard(Transfer& transfer, MissReason reason);
   void OnReadDone(Transfer& transfer);
   void OnWriteDone(Transfer& transfer);
-  bool StartOffload(RecordIndex record);
-  // Makes the next segment the open one; false while somebody uses its pages.
-  bool OpenNextSegment();
+  // False: not now.
+  bool StartOffload(RecordIndex record, bool is_move);
+  bool IsOverQuota(RecordIndex record) const;
+  bool SubmitWrite(RecordIndex record, std::uint32_t page, bool is_move);
+  void NoteIoFailure(const Transfer& transfer);
+  void OnUnreadable(const Transfer& transfer);
+  void OnWrongBytes(const Transfer& transfer);
+
+  // segment_moves: what leaves a segment that is being emptied and stays in the tier.
+  void StartMoves();
+  bool StartMove(SegmentMoves::Move& move);
+  void EndMove(RecordIndex record);
+  void GiveUpMove(RecordIndex record);
+  void Evict(RecordIndex record, MissReason reason);
+  void GiveUpSegment(std::uint32_t segment);
+  void Rewrite(RecordIndex record);
+  void RewriteRows();
+
+  bool FillRow(std::uint32_t owner, std::uint32_t page, tiers::BlockRow& row) override;
+  bool FillRowIn(std::uint32_t owner, std::uint32_t segment, tiers::BlockRow& row) override;
+  void OnEntryEnd(std::uint32_t owner,
+                  std::uint32_t page,
+                  bool is_rewrite,
+                  tiers::CommitSink::End end,
+                  std::uint8_t flags) noexcept override;
+  void OnDurable(RecordIndex record, std::uint32_t page, std::uint8_t flags);
+  void OnLost(RecordIndex record, std::uint32_t page, bool is_rewrite);
+  void OnVictim(std::uint32_t segment) noexcept override;
+  std::uint32_t OnFound(const tiers::BlockRow& row,
+                        std::uint32_t page,
+                        std::uint64_t generation) override;
+  bool IsSameBlock(RecordIndex record,
+                   const tiers::BlockRow& row,
+                   DurableNamespaces::Meaning meaning) const;
+
+  bool IsAt(RecordIndex record, std::uint32_t page) const;
+  tiers::BlockRow RowOf(RecordIndex record, std::uint16_t number) const;
+  std::uint64_t SizeOf(RecordIndex record) const;
   std::uint32_t TenantOf(RecordIndex record) const;
   void SetState(RecordIndex record, CopyState state);
 
   BlockBook& book_;
   HostCache& host_;
-  const NamespaceTable& namespaces_;
+  NamespaceTable& namespaces_;
+  DurableNamespaces& durable_namespaces_;
   CopyDesk& desk_;
   OnboardSink& sink_;
   tiers::IoRing& ring_;
-  tiers::SegmentLog log_;
+  Options options_;
+  std::unique_ptr<tiers::SegmentStore> store_;
   TransferScheduler scheduler_;
+  tiers::DriveHealth health_;
+  WriteBudget budget_;
+  SegmentMoves moves_;
   std::vector<Transfer> transfers_;
   std::vector<std::uint32_t> free_;
+  std::size_t next_move_ = 0;          // Of moves_, to be looked at.
+  std::vector<RecordIndex> rewrites_;  // Whose rows say other flags than they should.
+  std::vector<RecordIndex> suspects_;  // Persisted ones that came up wrong once.
   std::uint32_t writes_in_flight_ = 0;
+  bool is_stopping_ = false;
+  bool takes_offloads_ = true;
   Instant now_;
+  Instant writes_resume_at_;  // The drive takes none before, it seems.
+  std::uint64_t persisted_bytes_ = 0;
   TierStats stats_;
+  NvmeStats nvme_stats_;
   ArrowStats offload_stats_;
   ArrowStats onboard_stats_;
   std::uint64_t failed_checks_ = 0;

@@ -10,14 +10,16 @@ namespace {
 
 // Writes that are begun in one step, so that a step stays short.
 constexpr std::uint32_t kStartedMax = 32;
+// After a write that failed, and after one for which the drive had no room or no leave.
+constexpr Duration kPause = std::chrono::milliseconds(10);
+constexpr Duration kLongPause = std::chrono::seconds(1);
 
 }  // namespace
 
-void NvmeArrows::StartOffloads(Instant now) {
-  now_ = now;
+void NvmeArrows::StartOffloads() {
   for (std::uint32_t started = 0; started < kStartedMax; ++started) {
     // Half of the transfers are left to reads, which somebody waits for.
-    if (free_.empty() || writes_in_flight_ >= transfers_.size() / 2 ||
+    if (free_.empty() || writes_in_flight_ >= transfers_.size() / 2 || now_ < writes_resume_at_ ||
         !scheduler_.meter(Arrow::kOffloadHostToNvme).HasRoom(1)) {
       return;
     }
@@ -25,83 +27,79 @@ void NvmeArrows::StartOffloads(Instant now) {
     if (record == kNoRecord) {
       return;
     }
-    if (!StartOffload(record)) {
+    if (!StartOffload(record, false)) {
       host_.WantOffload(record);
       return;
     }
   }
 }
 
-bool NvmeArrows::StartOffload(RecordIndex record) {
+bool NvmeArrows::IsOverQuota(RecordIndex record) const {
+  const std::uint16_t index = book_.index()[record].namespace_index;
+  return tenant_bytes_[TenantOf(record)] + SizeOf(record) >
+         namespaces_.nvme_quota(namespaces_.tenant_index(index));
+}
+
+// Blocks that are to stay have a stream of their own; but only once they move, so that a block that
+// is written costs one place in the open segment whatever becomes of it.
+bool NvmeArrows::StartOffload(RecordIndex record, bool is_move) {
   const BlockRecord& block = book_.index()[record];
-  const std::uint64_t size = AlignUp(block.size_bytes, tiers::kIoAlignment);
+  const std::uint64_t size = SizeOf(record);
   const std::uint64_t pages = size / tiers::kIoAlignment;
-  if (block.nvme_state != CopyState::kAbsent || pages > log_.payload_pages_max()) {
+  const CopyState expected = is_move ? CopyState::kResident : CopyState::kAbsent;
+  if (block.nvme_state != expected || pages > store_->table().payload_pages_max()) {
     return true;  // There is nothing to do, or no way to do it.
   }
-  if (tenant_bytes_[TenantOf(record)] + size >
-      namespaces_.nvme_quota(namespaces_.tenant_index(block.namespace_index))) {
+  if (!is_move && IsOverQuota(record)) {
     ++offload_stats_.failures;
     return true;
   }
-  if (!scheduler_.meter(Arrow::kOffloadHostToNvme).HasRoom(size)) {
+  if (!is_move && block.is_persisted == 0 && !budget_.Allows(now_, size)) {
+    ++nvme_stats_.offloads_over_budget;
+    return true;
+  }
+  if (is_stopping_ || free_.empty() || now_ < writes_resume_at_ ||
+      !scheduler_.meter(Arrow::kOffloadHostToNvme).HasRoom(size)) {
     return false;
   }
-  const auto number = static_cast<std::uint32_t>(record);
-  auto page = log_.Append(static_cast<std::uint32_t>(pages), number);
-  if (!page) {
-    if (!OpenNextSegment()) {
-      return false;
-    }
-    page = log_.Append(static_cast<std::uint32_t>(pages), number);
-    KVFERRY_CHECK(page.has_value());
-  }
-  BlockUse& use = book_.index().use(record);
-  use.nvme_page = *page;
-  Transfer& transfer = Take(record);
+  const auto stream = is_move && block.is_persisted != 0 ? tiers::SegmentStream::kProtected
+                                                         : tiers::SegmentStream::kNormal;
+  const auto page = store_->Append(stream, static_cast<std::uint32_t>(pages),
+                                   static_cast<std::uint32_t>(record), is_move);
+  return page && SubmitWrite(record, *page, is_move);
+}
+
+bool NvmeArrows::SubmitWrite(RecordIndex record, std::uint32_t page, bool is_move) {
+  const std::uint64_t size = SizeOf(record);
+  Transfer& transfer = Take(record, page);
   transfer.kind = tiers::IoOp::Kind::kWrite;
-  transfer.file_index = 0;
-  transfer.offset_bytes = std::uint64_t{*page} * tiers::kIoAlignment;
+  transfer.is_move = is_move;
   const std::span<std::byte> bytes = host_.BytesOf(record);
   // What lies behind the block in its slot is another block's past.
   std::memset(bytes.data() + bytes.size(), 0, size - bytes.size());
   transfer.buffer = {bytes.data(), size};
   transfer.transfer_class = TransferClass::kWriteBack;
   if (!ring_.Submit(transfer).ok()) {
-    Free(transfer);  // The pages stay dead until the segment is reused.
+    Free(transfer);
+    store_->NotWritten(page);  // The pages stay dead until the segment is reused.
     return false;
   }
   transfer.stage = Stage::kWriting;
-  log_.AddUser(transfer.segment);
+  BlockUse& use = book_.index().use(record);
   ++use.readers;
   ++writes_in_flight_;
-  SetState(record, CopyState::kFilling);
+  if (is_move) {
+    SegmentMoves::Move* const move = moves_.Find(record);
+    KVFERRY_CHECK(move != nullptr);
+    move->stage = SegmentMoves::Stage::kWriting;
+    move->target = page;
+  } else {
+    use.nvme_page = page;
+    SetState(record, CopyState::kFilling);
+  }
+  budget_.Spend(size);
   scheduler_.meter(Arrow::kOffloadHostToNvme).Start(now_, size);
   offload_stats_.bytes_in_flight += size;
-  return true;
-}
-
-bool NvmeArrows::OpenNextSegment() {
-  const std::uint32_t next = log_.next_segment();
-  for (const std::uint32_t owner : log_.OwnersOf(next)) {
-    const RecordIndex record{owner};
-    if (!book_.index().is_used(record) ||
-        book_.index()[record].nvme_state != CopyState::kResident ||
-        log_.SegmentOf(book_.index().use(record).nvme_page) != next) {
-      continue;  // It has gone, or lies elsewhere by now.
-    }
-    Withdraw(record);
-    ++stats_.evictions;
-    const BlockRecord& block = book_.index()[record];
-    if (block.host_state == CopyState::kAbsent && block.is_indexed) {
-      book_.Depart(record, MissReason::kEvictedByReuse);
-      book_.ReleaseIfUnused(record);
-    }
-  }
-  if (log_.users(next) > 0) {
-    return false;
-  }
-  log_.OpenNext();
   return true;
 }
 
@@ -109,19 +107,41 @@ void NvmeArrows::OnWriteDone(Transfer& transfer) {
   scheduler_.meter(Arrow::kOffloadHostToNvme).End(now_, transfer.size_bytes);
   offload_stats_.bytes_in_flight -= transfer.size_bytes;
   --writes_in_flight_;
-  log_.RemoveUser(transfer.segment);
-  const RecordIndex record = transfer.record;
   const bool is_whole = transfer.status.ok();
+  if (!is_whole) {
+    const tiers::IoErrorClass why = tiers::ClassifyIoError(transfer.status);
+    const bool is_long =
+        why == tiers::IoErrorClass::kNoSpace || why == tiers::IoErrorClass::kReadOnly;
+    writes_resume_at_ = now_ + (is_long ? kLongPause : kPause);
+    ++offload_stats_.failures;
+    NoteIoFailure(transfer);
+  }
+  const RecordIndex record = transfer.record;
+  const std::uint32_t page = transfer.page;
   const std::uint32_t size = transfer.size_bytes;
+  const bool is_move = transfer.is_move;
   Free(transfer);
-  const BlockRecord& block = book_.index()[record];
-  if (is_whole && block.is_indexed) {
-    SetState(record, CopyState::kResident);
+  const auto owner = static_cast<std::uint32_t>(record);
+  SegmentMoves::Move* const move = is_move ? moves_.Find(record) : nullptr;
+  const bool is_wanted =
+      is_move ? move != nullptr && move->target == page : book_.index()[record].is_indexed;
+  if (is_whole && is_wanted) {
+    if (is_move) {
+      move->stage = SegmentMoves::Stage::kCommitting;
+    } else {
+      SetState(record, CopyState::kResident);
+    }
+    store_->Written(owner, page, size);
     ++offload_stats_.blocks;
     offload_stats_.bytes += size;
   } else {
-    SetState(record, CopyState::kAbsent);
-    offload_stats_.failures += is_whole ? 0 : 1;
+    store_->NotWritten(page);
+    if (!is_move) {
+      SetState(record, CopyState::kAbsent);
+    } else if (move != nullptr && move->target == page) {
+      move->stage = SegmentMoves::Stage::kWaiting;
+      move->target = 0;
+    }
   }
   --book_.index().use(record).readers;
   host_.Settle(record);

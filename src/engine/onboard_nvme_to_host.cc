@@ -1,22 +1,24 @@
 // The arrow onboard_nvme_to_host: read, check, publish.
+#include <algorithm>
+
 #include "base/assert.h"
 #include "engine/nvme_arrows.h"
-#include "tiers/nvme/io_errors.h"
 
 namespace kvferry::engine {
 
 std::uint32_t NvmeArrows::Onboard(RecordIndex record, TransferClass of, Instant deadline) {
   KVFERRY_CHECK(book_.index()[record].nvme_state == CopyState::kResident);
-  Transfer& transfer = Take(record);
+  Transfer& transfer = Take(record, book_.index().use(record).nvme_page);
   transfer.kind = tiers::IoOp::Kind::kRead;
-  transfer.file_index = 0;
-  transfer.offset_bytes = std::uint64_t{book_.index().use(record).nvme_page} * tiers::kIoAlignment;
   transfer.buffer = {host_.BytesOf(record).data(), transfer.size_bytes};
   transfer.stage = Stage::kQueued;
   transfer.transfer_class = of;
   transfer.deadline = deadline;
+  if (of != TransferClass::kWriteBack) {
+    book_.index().PrivatePart(record).was_hit = 1;
+  }
   // From here on the pages may not be reused, even before the read has started.
-  log_.AddUser(transfer.segment);
+  store_->AddUser(store_->table().SegmentOf(transfer.page));
   const std::uint32_t number = NumberOf(transfer);
   book_.index().use(record).set_filler(number);
   scheduler_.Push(of, number, deadline);
@@ -37,11 +39,11 @@ void NvmeArrows::Raise(std::uint32_t number, TransferClass of, Instant deadline)
 
 void NvmeArrows::GiveUpIfQueued(std::uint32_t number) {
   Transfer& transfer = transfers_[number];
-  if (transfer.stage != Stage::kQueued) {
-    return;
+  if (transfer.stage != Stage::kQueued || transfer.transfer_class == TransferClass::kWriteBack) {
+    return;  // A block that moves is read for its own sake.
   }
   scheduler_.Remove(transfer.transfer_class, number);
-  log_.RemoveUser(transfer.segment);
+  store_->RemoveUser(store_->table().SegmentOf(transfer.page));
   const RecordIndex record = transfer.record;
   Free(transfer);
   host_.Abandon(record, MissReason::kEvicted);
@@ -62,9 +64,7 @@ void NvmeArrows::OnReadDone(Transfer& transfer) {
   onboard_stats_.bytes_in_flight -= transfer.size_bytes;
   if (!transfer.status.ok()) {
     ++onboard_stats_.failures;
-    if (tiers::ClassifyIoError(transfer.status) != tiers::IoErrorClass::kTransient) {
-      Withdraw(transfer.record);
-    }
+    OnUnreadable(transfer);
     EndOnboard(transfer, MissReason::kReadFailed);
     return;
   }
@@ -79,23 +79,54 @@ void NvmeArrows::OnReadDone(Transfer& transfer) {
   desk_.Add(CopyJob::Kind::kVerify, piece);
 }
 
+// The drive did not give the bytes. Where it is the drive that fails, its blocks are still there.
+void NvmeArrows::OnUnreadable(const Transfer& transfer) {
+  const bool is_transient =
+      tiers::ClassifyIoError(transfer.status) == tiers::IoErrorClass::kTransient;
+  if (!is_transient && IsAt(transfer.record, transfer.page) &&
+      book_.index()[transfer.record].is_persisted == 0) {
+    Withdraw(transfer.record, true);
+  }
+  NoteIoFailure(transfer);
+}
+
 void NvmeArrows::OnVerified(const CopyPiece& piece) noexcept {
   Transfer& transfer = transfers_[piece.operation];
   KVFERRY_CHECK(transfer.stage == Stage::kChecking);
   if (!piece.is_intact) {
     ++failed_checks_;
     ++onboard_stats_.failures;
-    Withdraw(transfer.record);
+    OnWrongBytes(transfer);
     EndOnboard(transfer, MissReason::kFailedCheck);
     return;
   }
+  std::erase(suspects_, transfer.record);
   ++onboard_stats_.blocks;
   onboard_stats_.bytes += piece.size_bytes;
   EndOnboard(transfer, MissReason::kNone);
 }
 
+// A persisted block gets a second chance: what came may not be what lies there.
+void NvmeArrows::OnWrongBytes(const Transfer& transfer) {
+  const RecordIndex record = transfer.record;
+  if (IsAt(record, transfer.page)) {
+    const bool is_first = book_.index()[record].is_persisted != 0 &&
+                          suspects_.size() < kSuspectsMax &&
+                          std::find(suspects_.begin(), suspects_.end(), record) == suspects_.end();
+    if (is_first) {
+      suspects_.push_back(record);
+    } else {
+      std::erase(suspects_, record);
+      Withdraw(record, true);
+    }
+  }
+  if (store_->NoteFailure(transfer.page)) {
+    GiveUpSegment(store_->table().SegmentOf(transfer.page));
+  }
+}
+
 void NvmeArrows::EndOnboard(Transfer& transfer, MissReason reason) {
-  log_.RemoveUser(transfer.segment);
+  store_->RemoveUser(store_->table().SegmentOf(transfer.page));
   const RecordIndex record = transfer.record;
   const std::uint32_t waiter = transfer.waiter;
   Free(transfer);

@@ -49,10 +49,12 @@ struct Request {
 struct Operation {
   enum class Stage : std::uint8_t {
     kFree,
-    kWaiting,  // For a host copy that something else fills.
-    kReady,    // To be copied out of host memory, once there is a job for it.
-    kFilling,  // A put's copy into host memory.
-    kReading,  // A get's copy out of it.
+    kWaiting,     // For a host copy that something else fills.
+    kReady,       // To be copied out of host memory, once there is a job for it.
+    kFilling,     // A put's copy into host memory.
+    kReading,     // A get's copy out of it.
+    kErasing,     // Its row's deletion is to become durable.
+    kPersisting,  // Its copy in the NVMe tier is.
   };
   Stage stage = Stage::kFree;
   bool is_from_nvme = false;
@@ -64,6 +66,7 @@ struct Operation {
   std::uint32_t filler = kNone;        // kWaiting: what it waits for.
   std::uint32_t next_waiter = kNone;   // kWaiting, kReady: the next one.
   std::uint32_t first_waiter = kNone;  // kFilling: who waits for this one.
+  std::uint64_t erasure = 0;           // kErasing: which of them.
 };
 
 // Fixed tables; what is taken is given back. A request may take `kFairShare` operations at least,

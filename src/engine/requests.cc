@@ -4,7 +4,7 @@
 namespace kvferry {
 
 std::string_view ToString(MissReason reason) {
-  static_assert(kMissReasonCount == 15, "name the added reason below");
+  static_assert(kMissReasonCount == 16, "name the added reason below");
   switch (reason) {
     case MissReason::kNone:
       return "none";
@@ -34,6 +34,8 @@ std::string_view ToString(MissReason reason) {
       return "evicted by prefetch";
     case MissReason::kEvictedByQuota:
       return "evicted by quota";
+    case MissReason::kTierOff:
+      return "tier off";
     case MissReason::kEvictedByReuse:
       return "evicted by reuse";
   }

@@ -111,7 +111,7 @@ class Twin {
  private:
   void Add(std::size_t which) {
     BlockRecord fresh = RecordOf(keys_[which]);
-    fresh.size_bytes = static_cast<std::uint32_t>(random_.Below(100'000));
+    fresh.size_bytes = static_cast<std::uint32_t>(random_.Below(100'000)) & kBlockSizeMask;
     fresh.namespace_index = static_cast<std::uint16_t>(random_.Below(5));
     const RecordIndex record = index_.Add(fresh);
     if (index_.records_max() == indexed_ + departed_.size()) {

@@ -74,6 +74,7 @@ void BlockModel::BeginErase(std::uint32_t key) {
   State& state = states_[key];
   state.is_overlapped = state.is_overlapped || state.puts > 0;
   ++state.erases;
+  Disturb(key);
 }
 
 void BlockModel::EndErase(std::uint32_t key) {
@@ -82,7 +83,11 @@ void BlockModel::EndErase(std::uint32_t key) {
   --state.erases;
   if (state.erases == 0) {
     // What a put brought in meanwhile may have come after the erasure.
-    state.version += state.is_overlapped || state.puts > 0 ? 0 : 1;
+    if (!state.is_overlapped && state.puts == 0) {
+      ++state.version;
+      state.oldest = state.version;
+      state.oldest_durable = state.version;
+    }
     state.is_overlapped = false;
   }
 }
@@ -95,7 +100,29 @@ void BlockModel::GiveUpErase(std::uint32_t key) {
 void BlockModel::EraseNamespace(std::uint32_t space) {
   for (std::uint32_t key = space * keys_per_namespace_; key < (space + 1) * keys_per_namespace_;
        ++key) {
-    ++states_[key].version;
+    State& state = states_[key];
+    ++state.version;
+    state.oldest = state.version;
+    Disturb(key);
+  }
+}
+
+void BlockModel::Disturb(std::uint32_t key) {
+  ++states_[key].disturbances;
+  states_[key].is_persisted = false;
+}
+
+void BlockModel::EndPersist(std::uint32_t key, std::uint32_t disturbances_before) {
+  State& state = states_[key];
+  state.is_persisted = state.disturbances == disturbances_before && state.erases == 0;
+}
+
+void BlockModel::Crash() {
+  for (State& state : states_) {
+    state.puts = 0;
+    state.erases = 0;
+    state.is_overlapped = false;
+    state.oldest = state.oldest_durable;
   }
 }
 

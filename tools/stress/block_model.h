@@ -24,6 +24,8 @@ class BlockModel {
   std::uint32_t NamespaceOf(std::uint32_t key) const { return key / keys_per_namespace_; }
   const BlockKey& BlockKeyOf(std::uint32_t key) const { return block_keys_[key]; }
   std::uint32_t VersionOf(std::uint32_t key) const { return states_[key].version; }
+  // The oldest version that may be there: the current one, but after a crash.
+  std::uint32_t OldestOf(std::uint32_t key) const { return states_[key].oldest; }
 
   void FillBytes(std::uint32_t key, std::uint32_t version, std::span<std::byte> bytes) const;
   // Whether the bytes are the block's in one of the versions `oldest` to `newest`.
@@ -42,9 +44,23 @@ class BlockModel {
   // Puts that have not ended do not count: the engine discards them.
   void EraseNamespace(std::uint32_t space);
 
+  // What persists: from the end of a Persist until something is begun that may end it.
+  std::uint32_t DisturbancesOf(std::uint32_t key) const { return states_[key].disturbances; }
+  void EndPersist(std::uint32_t key, std::uint32_t disturbances_before);
+  void Disturb(std::uint32_t key);
+  bool IsPersisted(std::uint32_t key) const { return states_[key].is_persisted; }
+
+  // The process has gone, with all its unfinished requests: what was erased and not told so may be
+  // back.
+  void Crash();
+
  private:
   struct State {
     std::uint32_t version = 0;
+    std::uint32_t oldest = 0;
+    std::uint32_t oldest_durable = 0;  // What a crash can bring back at most.
+    std::uint32_t disturbances = 0;
+    bool is_persisted = false;
     std::uint32_t puts = 0;      // Unfinished.
     std::uint32_t erases = 0;    // Unfinished.
     bool is_overlapped = false;  // A put was under way during one of them.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "kvferry/policy.h"
 
@@ -18,10 +19,8 @@ constexpr std::uint32_t kNamespaces = 3;
 constexpr std::uint32_t kKeysPerNamespace = 48;
 constexpr std::uint64_t kHostBytes = std::uint64_t{4} << 20;
 constexpr std::uint32_t kBlocksPerRequestMax = 12;
+constexpr Duration kIdleAfterMax = std::chrono::seconds(30);
 constexpr Duration kLateness = std::chrono::milliseconds(100);
-// Small, so that segments are reused within a run.
-constexpr std::uint32_t kPagesPerSegment = 64;
-
 // Sizes with and without whole pages, in different size classes.
 constexpr std::array<std::uint32_t, kNamespaces> kBlockBytes{4'096, 6'000, 20'480};
 
@@ -60,9 +59,9 @@ Namespace DescriptionOf(std::uint32_t space) {
 }
 
 // Of the namespace whose keys are used, or of one under which they were never stored.
-NamespaceHandle HandleFor(std::uint32_t space, bool is_foreign) {
-  return NamespaceHandle{
-      static_cast<std::uint16_t>(is_foreign ? (space + 1) % kNamespaces : space)};
+bool IsRead(engine::Call::Kind kind) {
+  return kind == engine::Call::Kind::kGet || kind == engine::Call::Kind::kPrefetch ||
+         kind == engine::Call::Kind::kPin;
 }
 
 sim::SimFaults FaultsOf(FaultLevel level) {
@@ -85,6 +84,11 @@ SimCounts& SimCounts::operator+=(const SimCounts& other) {
   blocks_compared += other.blocks_compared;
   hits_nvme += other.hits_nvme;
   offloads += other.offloads;
+  moves += other.moves;
+  persisted += other.persisted;
+  crashes += other.crashes;
+  found += other.found;
+  times_off += other.times_off;
   evictions += other.evictions;
   coalesced_reads += other.coalesced_reads;
   failed_checks += other.failed_checks;
@@ -98,21 +102,11 @@ SimWorld::SimWorld(const SimOptions& options)
     : options_(options),
       random_(options.seed),
       clock_(Instant(std::chrono::seconds(1))),
-      model_(kNamespaces, kKeysPerNamespace),
-      namespaces_(kNamespaces) {
+      model_(kNamespaces, kKeysPerNamespace) {
   for (std::uint32_t space = 0; space < kNamespaces; ++space) {
-    AddNamespace(space, 0.25);
+    space_options_.push_back(OptionsFor(space, 0.25));
   }
-  tiers::HostSlabOptions slab_options;
-  slab_options.memory.bytes = kHostBytes;
-  slab_options.memory.huge_pages = tiers::HugePages::kNone;
-  slab_options.poison_freed = true;
-  auto slabs = tiers::HostSlabs::Create(slab_options);
-  KVFERRY_CHECK(slabs.ok());
-  slabs_ = std::move(*slabs);
-  workers_ = std::make_unique<SimCopyWorkers>(clock_, random_.Fork(), options.skips_copies);
-
-  engine::EngineCore::Options core;
+  engine::EngineCore::Options& core = core_options_;
   core.residents_max = static_cast<std::uint32_t>(random_.Chance(0.5) ? random_.Between(1, 8)
                                                                       : random_.Between(9, 48));
   if (options.residents_max != 0) {
@@ -129,37 +123,21 @@ SimWorld::SimWorld(const SimOptions& options)
   core.swept_max = static_cast<std::uint32_t>(random_.Between(1, 64));
   core.policy = kPolicies[random_.Below(kPolicies.size())];
   core.verify_on_get = random_.Chance(0.3);
-  core.log.segment_count = static_cast<std::uint32_t>(random_.Between(2, 6));
-  core.log.pages_per_segment = kPagesPerSegment;
-  core.log.owners_per_segment_max = kPagesPerSegment;
-  core.nvme_blocks_max = core.log.segment_count * kPagesPerSegment;
-  const bool has_nvme = random_.Chance(0.85);
-  if (has_nvme) {
-    const std::uint64_t pages = std::uint64_t{core.log.segment_count} * kPagesPerSegment;
-    disk_ = std::make_unique<sim::SimDisk>(pages * tiers::kIoAlignment, random_.Next(),
-                                           sim::SimDisk::Unwritten::kGarbage);
-    sim::SimRingOptions ring;
-    ring.seed = random_.Next();
-    ring.in_flight_max = static_cast<std::uint32_t>(random_.Between(2, 16));
-    ring.faults = FaultsOf(options.faults);
-    ring_ = std::make_unique<sim::SimRing>(std::vector<sim::SimDisk*>{disk_.get()}, clock_, ring);
+  if (random_.Chance(0.85)) {
+    drives_ = std::make_unique<SimDrives>(clock_, random_.Fork());
+    core.has_nvme = true;
+    core.write_bytes_per_day = drives_->options().write_bytes_per_day;
+    core.persisted_percent = drives_->options().persisted_percent;
+    core.nvme_blocks_max = drives_->blocks_max();
   }
-  auto created = engine::EngineCore::Create(core, {.workers = *workers_,
-                                                   .slabs = *slabs_,
-                                                   .namespaces = namespaces_,
-                                                   .sink = *this,
-                                                   .ring = ring_.get()});
-  KVFERRY_CHECK(created.ok());
-  core_ = std::move(*created);
   callers_ = static_cast<std::uint32_t>(random_.Between(1, std::min(16U, core.requests_max)));
   if (options.callers != 0) {
     callers_ = options.callers;
   }
-  pending_.resize(core.requests_max);
+  Open();
 }
 
-// Adds it, or gives it other quotas.
-void SimWorld::AddNamespace(std::uint32_t space, double quota_chance) {
+NamespaceOptions SimWorld::OptionsFor(std::uint32_t space, double quota_chance) {
   NamespaceOptions wanted;
   wanted.block_bytes = kBlockBytes[space];
   wanted.tenant = space + 1;
@@ -167,13 +145,96 @@ void SimWorld::AddNamespace(std::uint32_t space, double quota_chance) {
     wanted.host_quota_bytes = random_.Between(1, 8) * kBlockBytes[space];
     wanted.nvme_quota_bytes = random_.Between(1, 16) * 8'192;
   }
-  const auto added = namespaces_.Add(DescriptionOf(space), wanted);
-  KVFERRY_CHECK(added.ok());
+  return wanted;
 }
 
-// The ring goes first: it ends what is in flight into a core that is still there.
+NamespaceHandle SimWorld::HandleFor(std::uint32_t space, bool is_foreign) const {
+  return handles_[is_foreign ? (space + 1) % kNamespaces : space];
+}
+
+// Gives a namespace other quotas.
+void SimWorld::ChangeQuotas() {
+  const auto space = static_cast<std::uint32_t>(random_.Below(kNamespaces));
+  space_options_[space] = OptionsFor(space, 0.5);
+  KVFERRY_CHECK(namespaces_->Add(DescriptionOf(space), space_options_[space]).ok());
+}
+
+// The drives go first: what is in flight ends into a core that is still there.
 SimWorld::~SimWorld() {
-  ring_.reset();
+  if (drives_ != nullptr) {
+    drives_->CrashNow(SimDrives::Crash::kKill);
+  }
+}
+
+// A process begins.
+void SimWorld::Open() {
+  namespaces_ = std::make_unique<engine::NamespaceTable>(kNamespaces);
+  handles_.assign(kNamespaces, NamespaceHandle());
+  const auto add_namespaces = [this] {
+    for (std::uint32_t space = 0; space < kNamespaces; ++space) {
+      const auto added = namespaces_->Add(DescriptionOf(space), space_options_[space]);
+      KVFERRY_CHECK(added.ok());
+      handles_[space] = *added;
+    }
+  };
+  // Those that the store remembers are there before anybody has named them.
+  const bool are_named_late = random_.Chance(0.5);
+  if (!are_named_late) {
+    add_namespaces();
+  }
+  tiers::HostSlabOptions slab_options;
+  slab_options.memory.bytes = kHostBytes;
+  slab_options.memory.huge_pages = tiers::HugePages::kNone;
+  slab_options.poison_freed = true;
+  auto slabs = tiers::HostSlabs::Create(slab_options);
+  KVFERRY_CHECK(slabs.ok());
+  slabs_ = std::move(*slabs);
+  workers_ = std::make_unique<SimCopyWorkers>(clock_, random_.Fork(), options_.skips_copies);
+  auto created = engine::EngineCore::Create(
+      core_options_,
+      {.workers = *workers_, .slabs = *slabs_, .namespaces = *namespaces_, .sink = *this});
+  KVFERRY_CHECK(created.ok());
+  core_ = std::move(*created);
+  pending_.assign(core_options_.requests_max, Pending());
+  held_.clear();
+  active_ = 0;
+  if (drives_ != nullptr) {
+    drives_->Attach(*core_, FaultsOf(options_.faults));
+  }
+  if (are_named_late) {
+    add_namespaces();
+  }
+}
+
+// The process or the power goes, whatever is under way; and a new process begins.
+void SimWorld::Crash() {
+  ++outcome_.counts.crashes;
+  drives_->CrashNow(random_.Chance(0.5) ? SimDrives::Crash::kKill : SimDrives::Crash::kPowerCut);
+  AddCounts(core_->Stats());
+  core_.reset();
+  workers_.reset();
+  model_.Crash();
+  is_found_checked_ = false;
+  Open();
+}
+
+// With drives that keep what they promise, all that persists is there again.
+void SimWorld::CheckPersisted() {
+  if (is_found_checked_ || core_->nvme() == nullptr || !core_->nvme()->store().is_scanned()) {
+    return;
+  }
+  is_found_checked_ = true;
+  if (options_.faults != FaultLevel::kNone) {
+    return;
+  }
+  for (std::uint32_t key = 0; key < model_.keys(); ++key) {
+    const BlockKey block_key = model_.BlockKeyOf(key);
+    const PrefixMatch match =
+        core_->Match(handles_[model_.NamespaceOf(key)], std::span(&block_key, 1));
+    if (model_.IsPersisted(key) && match.blocks() == 0) {
+      Fail("key " + std::to_string(key) + " was persisted, and is not there after a crash");
+    }
+  }
 }
 
 void SimWorld::Fail(const std::string& what) const {
@@ -199,8 +260,15 @@ void SimWorld::CheckBlocks(const Pending& pending, std::uint32_t ready) {
   for (std::uint32_t i = 0; i < ready; ++i) {
     const std::uint32_t key = pending.keys[i];
     if (!model_.IsOneOf(key, pending.versions[i], model_.VersionOf(key), pending.buffers[i])) {
+      std::string which = "no version";
+      for (std::uint32_t version = 0; version <= model_.VersionOf(key); ++version) {
+        which = model_.IsOneOf(key, version, version, pending.buffers[i])
+                    ? "version " + std::to_string(version)
+                    : which;
+      }
       Fail("wrong bytes for key " + std::to_string(key) + ", block " + std::to_string(i) +
-           " of its request");
+           " of its request: " + which + ", not " + std::to_string(pending.versions[i]) + " to " +
+           std::to_string(model_.VersionOf(key)));
     }
     ++outcome_.counts.blocks_compared;
   }
@@ -272,7 +340,14 @@ void SimWorld::OnRequestDone(std::uint32_t request,
     case engine::Call::Kind::kPin:
       TakeHandles(pending, completion.blocks_ready, first_handle);
       break;
+    case engine::Call::Kind::kPersist:
+      for (std::uint32_t i = 0; i < completion.blocks_ready; ++i) {
+        model_.EndPersist(pending.keys[i], pending.disturbances[i]);
+        ++outcome_.counts.persisted;
+      }
+      break;
     case engine::Call::Kind::kPrefetch:
+    case engine::Call::Kind::kUnpersist:
       break;
   }
   pending.settled_sum = SumOf(pending);
@@ -308,8 +383,10 @@ void SimWorld::Submit() {
     // Cancels whatever is there, finished or not.
     core_->EndEarly(static_cast<std::uint32_t>(random_.Below(pending_.size())),
                     StatusCode::kCancelled);
+  } else if (dice == 16 && drives_ != nullptr && random_.Chance(0.2)) {
+    Crash();
   } else if (dice < 18) {
-    AddNamespace(static_cast<std::uint32_t>(random_.Below(kNamespaces)), 0.5);
+    ChangeQuotas();
   } else if (slot < pending_.size() && active_ < callers_) {
     SubmitRequest(slot);
   }
@@ -319,16 +396,14 @@ void SimWorld::Submit() {
 engine::Call SimWorld::MakeCall(Pending& pending) {
   engine::Call call;
   call.kind = pending.kind;
-  const bool is_read =
-      pending.kind != engine::Call::Kind::kPut && pending.kind != engine::Call::Kind::kErase;
-  pending.is_barred = is_read && random_.Chance(0.03);
+  pending.is_barred = IsRead(pending.kind) && random_.Chance(0.03);
   call.in = HandleFor(pending.space, pending.is_barred);
   if (pending.kind == engine::Call::Kind::kPut && random_.Chance(0.3)) {
     call.has_parent = true;
     call.parent = model_.BlockKeyOf(pending.space * kKeysPerNamespace +
                                     static_cast<std::uint32_t>(random_.Below(kKeysPerNamespace)));
   }
-  call.erasures = namespaces_.erasures(call.in);
+  call.erasures = namespaces_->erasures(call.in);
   call.block_bytes = kBlockBytes[pending.space];
   call.session = random_.Below(8);
   call.has_own_deadline = random_.Chance(0.5);
@@ -354,11 +429,13 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
   }
   pending = Pending{};
   const std::uint64_t dice = random_.Below(100);
-  pending.kind = dice < 38   ? engine::Call::Kind::kPut
-                 : dice < 72 ? engine::Call::Kind::kGet
-                 : dice < 82 ? engine::Call::Kind::kPrefetch
-                 : dice < 94 ? engine::Call::Kind::kPin
-                             : engine::Call::Kind::kErase;
+  pending.kind = dice < 35   ? engine::Call::Kind::kPut
+                 : dice < 66 ? engine::Call::Kind::kGet
+                 : dice < 74 ? engine::Call::Kind::kPrefetch
+                 : dice < 84 ? engine::Call::Kind::kPin
+                 : dice < 90 ? engine::Call::Kind::kErase
+                 : dice < 97 ? engine::Call::Kind::kPersist
+                             : engine::Call::Kind::kUnpersist;
   pending.space = static_cast<std::uint32_t>(random_.Below(kNamespaces));
   // Mostly runs from a few roots, sometimes anything, now and then a key twice.
   const std::uint32_t base = pending.space * kKeysPerNamespace;
@@ -373,7 +450,8 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
   engine::Call call = MakeCall(pending);
   for (const std::uint32_t key : pending.keys) {
     pending.block_keys.push_back(model_.BlockKeyOf(key));
-    pending.versions.push_back(model_.VersionOf(key));
+    pending.versions.push_back(model_.OldestOf(key));
+    pending.disturbances.push_back(model_.DisturbancesOf(key));
     if (pending.kind == engine::Call::Kind::kPut || pending.kind == engine::Call::Kind::kGet) {
       pending.buffers.emplace_back(kBlockBytes[pending.space]);
     }
@@ -382,6 +460,8 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
       model_.FillBytes(key, model_.VersionOf(key), pending.buffers.back());
     } else if (pending.kind == engine::Call::Kind::kErase) {
       model_.BeginErase(key);
+    } else if (pending.kind == engine::Call::Kind::kUnpersist) {
+      model_.Disturb(key);
     }
   }
   for (auto& buffer : pending.buffers) {
@@ -399,12 +479,10 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
 
 void SimWorld::EraseOneNamespace() {
   const auto space = static_cast<std::uint16_t>(random_.Below(kNamespaces));
-  if (namespaces_.BeginErase(NamespaceHandle{space}).ok()) {
+  if (namespaces_->BeginErase(handles_[space]).ok()) {
     model_.EraseNamespace(space);
     for (Pending& pending : pending_) {
-      const bool is_read =
-          pending.kind != engine::Call::Kind::kPut && pending.kind != engine::Call::Kind::kErase;
-      pending.is_barred = pending.is_barred || (is_read && pending.space == space);
+      pending.is_barred = pending.is_barred || (IsRead(pending.kind) && pending.space == space);
     }
   }
 }
@@ -431,13 +509,17 @@ bool SimWorld::Step() {
   ++outcome_.counts.steps;
   const bool has_done = core_->Step(clock_.Now());
   core_->CheckInvariants();
+  if (drives_ != nullptr) {
+    drives_->TendTo(*core_, FaultsOf(options_.faults));
+    CheckPersisted();
+  }
   return has_done;
 }
 
 void SimWorld::MoveClock() {
   Instant next = std::min(workers_->NextEventTime(), core_->next_deadline());
-  if (ring_ != nullptr) {
-    next = std::min(next, ring_->NextEventTime().value_or(Instant::max()));
+  if (drives_ != nullptr) {
+    next = std::min(next, drives_->NextEventTime());
   }
   for (const Held& held : held_) {
     next = std::min(next, held.until);
@@ -462,11 +544,16 @@ void SimWorld::Drain() {
 
 // With the faults over, what is put comes back.
 void SimWorld::CheckServiceAfterFaults() {
-  if (ring_ != nullptr) {
-    ring_->SetFaults(sim::SimFaults::None());
-    ring_->ReleaseHeld();
+  const Instant give_up_at = clock_.Now() + kIdleAfterMax;
+  const FaultLevel level = std::exchange(options_.faults, FaultLevel::kNone);
+  if (drives_ != nullptr) {
+    drives_->SetFaults(sim::SimFaults::None());
+    drives_->ReleaseHeld();
   }
-  while (!core_->is_idle()) {
+  while (!core_->is_idle() || (drives_ != nullptr && core_->nvme() == nullptr)) {
+    if (clock_.Now() > give_up_at) {
+      Fail("an engine that has nothing to do does not become idle");
+    }
     if (!Step()) {
       MoveClock();
     }
@@ -478,6 +565,21 @@ void SimWorld::CheckServiceAfterFaults() {
       0) {
     Fail("an idle engine holds on to something");
   }
+  options_.faults = level;
+}
+
+void SimWorld::AddCounts(const EngineStats& stats) {
+  SimCounts& counts = outcome_.counts;
+  counts.hits_nvme += stats.hits_nvme;
+  counts.offloads += stats.offload_host_to_nvme.blocks;
+  counts.moves += stats.nvme_store.blocks_moved;
+  counts.found += stats.nvme_store.blocks_found;
+  counts.times_off += stats.nvme_store.times_off;
+  counts.evictions += stats.host.evictions;
+  counts.coalesced_reads += stats.coalesced_reads;
+  counts.failed_checks += stats.failed_checks;
+  counts.cancelled += stats.cancelled;
+  counts.deadlines_missed += stats.deadlines_missed;
 }
 
 SimOutcome SimWorld::Run(SimProgress& progress) {
@@ -496,17 +598,10 @@ SimOutcome SimWorld::Run(SimProgress& progress) {
   }
   Drain();
   CheckServiceAfterFaults();
-  if (ring_ != nullptr) {
-    outcome_.faults = ring_->fault_counts();
+  if (drives_ != nullptr) {
+    outcome_.faults = drives_->fault_counts();
   }
-  const EngineStats stats = core_->Stats();
-  outcome_.counts.hits_nvme = stats.hits_nvme;
-  outcome_.counts.offloads = stats.offload_host_to_nvme.blocks;
-  outcome_.counts.evictions = stats.host.evictions;
-  outcome_.counts.coalesced_reads = stats.coalesced_reads;
-  outcome_.counts.failed_checks = stats.failed_checks;
-  outcome_.counts.cancelled = stats.cancelled;
-  outcome_.counts.deadlines_missed = stats.deadlines_missed;
+  AddCounts(core_->Stats());
   outcome_.digest = digest_;
   return outcome_;
 }

@@ -13,10 +13,9 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "engine/engine_core.h"
-#include "sim/sim_disk.h"
-#include "sim/sim_ring.h"
 #include "stress/block_model.h"
 #include "stress/sim_copy_workers.h"
+#include "stress/sim_drives.h"
 
 namespace kvferry::stress {
 
@@ -41,6 +40,11 @@ struct SimCounts {
   std::uint64_t blocks_compared = 0;  // That came back.
   std::uint64_t hits_nvme = 0;
   std::uint64_t offloads = 0;
+  std::uint64_t moves = 0;      // Between segments.
+  std::uint64_t persisted = 0;  // Blocks of which Persist said so.
+  std::uint64_t crashes = 0;
+  std::uint64_t found = 0;  // Blocks that were there again after a crash.
+  std::uint64_t times_off = 0;
   std::uint64_t evictions = 0;
   std::uint64_t coalesced_reads = 0;
   std::uint64_t failed_checks = 0;
@@ -87,7 +91,8 @@ class SimWorld final : private engine::RequestSink {
     Instant deadline;
     std::vector<std::uint32_t> keys;
     std::vector<BlockKey> block_keys;
-    std::vector<std::uint32_t> versions;  // When it was submitted.
+    std::vector<std::uint32_t> versions;      // The oldest when it was submitted.
+    std::vector<std::uint32_t> disturbances;  // Likewise.
     std::vector<std::vector<std::byte>> buffers;
     std::vector<const std::byte*> sources;
     std::vector<std::byte*> targets;
@@ -106,7 +111,14 @@ class SimWorld final : private engine::RequestSink {
                      std::uint32_t first_handle) noexcept override;
   [[noreturn]] void Fail(const std::string& what) const;
 
-  void AddNamespace(std::uint32_t space, double quota_chance);
+  NamespaceOptions OptionsFor(std::uint32_t space, double quota_chance);
+  void ChangeQuotas();
+  // Of the space, or of another one, in which none of its keys are stored.
+  NamespaceHandle HandleFor(std::uint32_t space, bool is_foreign) const;
+  void Open();
+  void Crash();
+  void CheckPersisted();
+  void AddCounts(const EngineStats& stats);
   void Submit();
   engine::Call MakeCall(Pending& pending);
   void SubmitRequest(std::uint32_t slot);
@@ -127,17 +139,19 @@ class SimWorld final : private engine::RequestSink {
   Random random_;
   ManualClock clock_;
   BlockModel model_;
-  engine::NamespaceTable namespaces_;
-  std::vector<std::uint32_t> block_bytes_;  // By namespace.
+  engine::EngineCore::Options core_options_;
+  std::vector<NamespaceOptions> space_options_;
+  std::unique_ptr<engine::NamespaceTable> namespaces_;
+  std::vector<NamespaceHandle> handles_;  // By space.
+  std::unique_ptr<SimDrives> drives_;     // Null: there is no NVMe tier.
   std::unique_ptr<tiers::HostSlabs> slabs_;
   std::unique_ptr<SimCopyWorkers> workers_;
-  std::unique_ptr<sim::SimDisk> disk_;
-  std::unique_ptr<sim::SimRing> ring_;
   std::unique_ptr<engine::EngineCore> core_;
   std::vector<Pending> pending_;
   std::vector<Held> held_;
   std::uint32_t callers_ = 1;
   std::uint32_t active_ = 0;
+  bool is_found_checked_ = true;  // What persists was looked for since the last crash.
   SimOutcome outcome_;
   std::uint64_t digest_ = 0;
 };

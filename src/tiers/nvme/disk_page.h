@@ -49,6 +49,10 @@ struct PageFrame {
 inline constexpr std::size_t kPageBodyAt = 40;
 inline constexpr std::size_t kPageChecksumAt = 4080;
 
+// Memory of one page, where reads and writes past the page cache can use it.
+struct alignas(kDiskPageBytes) DiskPageMemory {
+  std::array<std::byte, kDiskPageBytes> bytes{};
+};
 using DiskPage = std::span<std::byte, kDiskPageBytes>;
 using ConstDiskPage = std::span<const std::byte, kDiskPageBytes>;
 

@@ -1,0 +1,134 @@
+// EngineCore: Persist and Unpersist, and the wait for what has to be durable.
+#include <algorithm>
+
+#include "base/assert.h"
+#include "engine/engine_core.h"
+
+namespace kvferry::engine {
+
+// Whether the tier's share for persisted blocks has room for those of the request that are not yet.
+bool EngineCore::MayPersist(const Request& request) const {
+  std::uint64_t bytes = 0;
+  for (const BlockKey& key : request.call.keys) {
+    const RecordIndex record = book_.index().Find(key);
+    bytes += record != kNoRecord && book_.index()[record].is_persisted == 0
+                 ? AlignUp(book_.index()[record].size_bytes, tiers::kIoAlignment)
+                 : 0;
+  }
+  return nvme_->MayPersist(bytes);
+}
+
+EngineCore::Progress EngineCore::BeginPersist(std::uint32_t number) {
+  Request& request = requests_[number];
+  if (nvme_ == nullptr) {
+    EndEarly(number, StatusCode::kUnavailable);
+    return Progress::kNext;
+  }
+  if (!nvme_->CanErase()) {
+    return Progress::kStalled;  // What is not found yet may be on the drive.
+  }
+  if (!request.is_announced) {
+    request.is_announced = true;
+    if (!MayPersist(request)) {
+      EndEarly(number, StatusCode::kResourceExhausted);
+      return Progress::kNext;
+    }
+  }
+  const auto [record, reason] = Look(request.call, request.call.keys[request.next]);
+  if (record == kNoRecord) {
+    Refuse(request, reason);
+    return Progress::kNext;
+  }
+  const std::uint32_t operation = requests_.BeginNext(number);
+  requests_.operation(operation).stage = Operation::Stage::kPersisting;
+  requests_.operation(operation).record = record;
+  AwaitDurable(operation);
+  return Progress::kNext;
+}
+
+EngineCore::Progress EngineCore::BeginUnpersist(std::uint32_t number) {
+  Request& request = requests_[number];
+  if (nvme_ == nullptr) {
+    EndEarly(number, StatusCode::kUnavailable);
+    return Progress::kNext;
+  }
+  if (!nvme_->CanErase()) {
+    return Progress::kStalled;
+  }
+  const auto [record, reason] = Look(request.call, request.call.keys[request.next]);
+  if (record != kNoRecord) {
+    nvme_->SetPersisted(record, false);
+  }
+  requests_.SkipNext(request);
+  return Progress::kNext;
+}
+
+void EngineCore::AwaitDurable(std::uint32_t number) {
+  KVFERRY_CHECK(awaiting_durable_.size() < requests_.operations_max());
+  awaiting_durable_.push_back(number);
+  has_moved_ = true;
+}
+
+void EngineCore::GoOnDurable() {
+  if (nvme_ == nullptr || awaiting_durable_.empty()) {
+    return;
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < awaiting_durable_.size(); ++i) {
+    const std::uint32_t number = awaiting_durable_[i];
+    if (requests_.operation(number).stage == Operation::Stage::kPersisting) {
+      GoOnPersisting(number);
+    } else if (requests_.operation(number).erasure <= nvme_->durable_erasures()) {
+      EndOperation(number, MissReason::kNone);
+    }
+    if (requests_.operation(number).stage != Operation::Stage::kFree) {
+      awaiting_durable_[kept++] = number;
+    }
+  }
+  awaiting_durable_.resize(kept);
+  nvme_->Hurry();
+}
+
+void EngineCore::GoOnPersisting(std::uint32_t number) {
+  const Operation& operation = requests_.operation(number);
+  const Call& call = requests_[operation.request].call;
+  const auto [record, reason] = Look(call, call.keys[operation.index]);
+  if (record == kNoRecord) {
+    EndOperation(number, reason);
+    return;
+  }
+  requests_.operation(number).record = record;
+  switch (nvme_->GoOnPersisting(record)) {
+    case NvmeArrows::Persistence::kDone:
+      EndOperation(number, MissReason::kNone);
+      break;
+    case NvmeArrows::Persistence::kGone:
+      EndOperation(number, MissReason::kEvicted);
+      break;
+    case NvmeArrows::Persistence::kOverQuota:
+      EndOperation(number, MissReason::kOverQuota);
+      break;
+    case NvmeArrows::Persistence::kUnderWay:
+      break;
+  }
+}
+
+// Of a request that ends early: nobody waits for the operation any more, which ends.
+void EngineCore::CancelDurable(std::uint32_t number) {
+  const Operation& operation = requests_.operation(number);
+  const bool is_persisting = operation.stage == Operation::Stage::kPersisting;
+  if (!is_persisting && operation.stage != Operation::Stage::kErasing) {
+    return;
+  }
+  if (is_persisting && nvme_ != nullptr) {
+    const Call& call = requests_[operation.request].call;
+    const RecordIndex record = book_.index().Find(call.keys[operation.index]);
+    if (record != kNoRecord) {
+      nvme_->CancelPersisting(record);
+    }
+  }
+  std::erase(awaiting_durable_, number);
+  EndOperation(number, MissReason::kTooLate);
+}
+
+}  // namespace kvferry::engine

@@ -1,0 +1,30 @@
+// OpenNvmeTier: everything of the NVMe tier that has to be opened, which waits for the drives.
+#pragma once
+
+#include <memory>
+
+#include "kvferry/options.h"
+#include "kvferry/status.h"
+
+#include "tiers/nvme/drive_set.h"
+#include "tiers/nvme/rocks_manifest.h"
+#include "tiers/nvme/segment_store.h"
+
+namespace kvferry::engine {
+
+// The drives and the manifest of one store, which belong together. The ring is missing: the mover
+// thread makes it.
+struct OpenedNvme {
+  std::unique_ptr<tiers::DriveSet> drives;
+  std::unique_ptr<tiers::RocksManifest> manifest;  // Goes first.
+  tiers::SegmentStore::Options store;
+};
+
+// The capacity in blocks of options.block_bytes, for tables.
+std::uint64_t NvmeBlocksMax(const EngineOptions& options);
+
+// `bell` is borrowed until the manifest is gone. The errors of DriveSet and RocksManifest;
+// kInvalidArgument where the manifest is of another store.
+Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options, tiers::ManifestBell& bell);
+
+}  // namespace kvferry::engine

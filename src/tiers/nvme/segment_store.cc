@@ -1,0 +1,380 @@
+// Streams, seals and the restart scan.
+#include "tiers/nvme/segment_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/assert.h"
+#include "tiers/nvme/segment_footer.h"
+
+namespace kvferry::tiers {
+namespace {
+
+// Bursts of failures after which a segment is not used any more.
+constexpr std::uint16_t kFailuresMax = 3;
+// Rows that one step looks at.
+constexpr std::size_t kScannedAtOnce = 1'024;
+constexpr Duration kScanPause = std::chrono::milliseconds(1);
+
+// One clean segment is kept back for moves, or nothing could be emptied once all are full: what is
+// kept of one segment fits another.
+std::uint32_t KeptBack(std::uint32_t segment_count) {
+  return segment_count >= kSegmentsToProtect ? 1 : 0;
+}
+
+std::uint32_t CleanWanted(std::uint32_t segment_count) {
+  return KeptBack(segment_count) + std::clamp(segment_count / 100, 1U, 3U);
+}
+
+Status CannotBe(const SegmentRow& row, const std::string& why) {
+  return Status::Error(StatusCode::kDataLoss, "the manifest's row of segment " +
+                                                  std::to_string(row.life.segment) +
+                                                  " does not add up: " + why);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SegmentStore>> SegmentStore::Create(const Options& options,
+                                                           const Parts& parts) {
+  auto store = std::make_unique<SegmentStore>(Token(), options, parts);
+  KVFERRY_RETURN_IF_ERROR(store->Restore());
+  return store;
+}
+
+SegmentStore::SegmentStore(Token /*token*/, const Options& options, const Parts& parts)
+    : options_(options),
+      ring_(parts.ring),
+      manifest_(parts.manifest),
+      sink_(parts.sink),
+      table_({.segment_count = options.layout.segment_count * options.drive_count,
+              .pages_per_segment = options.layout.pages_per_segment(),
+              .owners_per_segment_max = options.owners_per_segment_max}),
+      footer_(FooterPages(options.owners_per_segment_max)),
+      found_(kScannedAtOnce) {
+  sealing_.reserve(kSealingMax);
+  footer_rows_.reserve(options.owners_per_segment_max);
+  CommitSink& commit_sink = *this;
+  commit_ = std::make_unique<GroupCommit>(
+      GroupCommit::Options{.drive_count = options.drive_count,
+                           .commit_bytes = options.commit_bytes,
+                           .commit_time = options.commit_time,
+                           .entries_max = options.commit_entries_max},
+      GroupCommit::Parts{parts.ring, parts.manifest, table_, commit_sink});
+  IoSink* io_sink = this;
+  ManifestSink* manifest_sink = this;
+  footer_op_.kind = IoOp::Kind::kWrite;
+  footer_op_.sink = io_sink;
+  dropped_.sink = manifest_sink;
+}
+
+Status SegmentStore::Restore() {
+  KVFERRY_ASSIGN_OR_RETURN(const std::vector<SegmentRow> rows, manifest_.ReadSegments());
+  std::uint64_t newest = 0;
+  for (const SegmentRow& row : rows) {
+    if (row.life.generation == 0 || row.life.generation >= kPageNumberMax) {
+      return CannotBe(row, "generation " + std::to_string(row.life.generation));
+    }
+    newest = std::max(newest, row.life.generation);
+    if (row.life.segment >= table_.segment_count()) {
+      SegmentRow gone = row;
+      gone.state = SegmentState::kClean;
+      dropped_.life_deletes.push_back(row.life);
+      dropped_.segment_puts.push_back(gone);
+      dropping_ = Dropping::kWanted;
+      continue;
+    }
+    if (row.used_pages > table_.pages_per_segment()) {
+      return CannotBe(row, std::to_string(row.used_pages) + " pages are used");
+    }
+    table_.Restore(row);
+    if (row.state == SegmentState::kOpen) {
+      Stream& stream = streams_[static_cast<std::size_t>(row.stream)];
+      if (!stream.found || table_[*stream.found].generation < row.life.generation) {
+        stream.found = row.life.segment;
+      }
+    }
+  }
+  VictimSink& victim_sink = *this;
+  cleaner_ = std::make_unique<SegmentCleaner>(
+      SegmentCleaner::Options{.store = options_.store,
+                              .layout = options_.layout,
+                              .drive_count = options_.drive_count,
+                              .clean_wanted = CleanWanted(table_.segment_count()),
+                              .next_generation = std::max(newest + 1, options_.first_generation),
+                              .unix_ms_minus_now = options_.unix_ms_minus_now},
+      SegmentCleaner::Parts{ring_, manifest_, table_, *commit_, victim_sink});
+  return Status::Ok();
+}
+
+std::uint64_t SegmentStore::OffsetOf(std::uint32_t page) const {
+  const std::uint32_t segment = table_.SegmentOf(page);
+  return options_.layout.PageOffset(segment / options_.drive_count,
+                                    page - table_.FirstPageOf(segment));
+}
+
+std::optional<std::uint32_t> SegmentStore::Append(SegmentStream of,
+                                                  std::uint32_t pages,
+                                                  std::uint32_t owner,
+                                                  bool is_move) {
+  if (!commit_->CanAdd()) {
+    return std::nullopt;
+  }
+  of = table_.segment_count() >= kSegmentsForStreams ? of : SegmentStream::kNormal;
+  Stream& stream = streams_[static_cast<std::size_t>(of)];
+  std::optional<std::uint32_t> page;
+  if (stream.open) {
+    page = table_.Append(*stream.open, pages, owner);
+  }
+  if (!page) {
+    if (!OpenNext(of, is_move)) {
+      return std::nullopt;
+    }
+    page = table_.Append(*stream.open, pages, owner);
+    KVFERRY_CHECK(page.has_value());
+  }
+  commit_->Reserve();
+  ++table_[*stream.open].writers;
+  return page;
+}
+
+bool SegmentStore::OpenNext(SegmentStream of, bool is_move) {
+  Stream& stream = streams_[static_cast<std::size_t>(of)];
+  const std::uint32_t kept_back = is_move ? 0 : KeptBack(table_.segment_count());
+  if (stream.open && sealing_.size() >= kSealingMax) {
+    return false;
+  }
+  if (cleaner_->clean_count() <= kept_back) {
+    // One whose payloads were all lost can be had again.
+    if (stream.open && table_[*stream.open].live_bytes == 0 && table_[*stream.open].writers == 0) {
+      BeginSealing(*std::exchange(stream.open, std::nullopt));
+    }
+    return false;
+  }
+  if (stream.open) {
+    BeginSealing(*stream.open);
+  }
+  stream.open = cleaner_->TakeClean();
+  table_[*stream.open].phase = SegmentPhase::kOpen;
+  table_[*stream.open].stream = of;
+  return true;
+}
+
+void SegmentStore::Written(std::uint32_t owner, std::uint32_t page, std::uint64_t size_bytes) {
+  commit_->Add(owner, page, size_bytes);
+}
+
+void SegmentStore::NotWritten(std::uint32_t page) {
+  commit_->GiveBack();
+  SegmentTable::Segment& segment = table_[table_.SegmentOf(page)];
+  KVFERRY_CHECK(segment.writers > 0);
+  --segment.writers;
+}
+
+void SegmentStore::OnEntryEnd(std::uint32_t owner,
+                              std::uint32_t page,
+                              bool is_rewrite,
+                              End end,
+                              std::uint8_t flags) noexcept {
+  if (!is_rewrite) {
+    SegmentTable::Segment& segment = table_[table_.SegmentOf(page)];
+    KVFERRY_CHECK(segment.writers > 0);
+    --segment.writers;
+  }
+  sink_.OnEntryEnd(owner, page, is_rewrite, end, flags);
+}
+
+void SegmentStore::RemoveUser(std::uint32_t segment) {
+  KVFERRY_CHECK(table_[segment].users > 0);
+  --table_[segment].users;
+}
+
+void SegmentStore::AddLive(std::uint32_t page, std::uint64_t size_bytes) {
+  table_[table_.SegmentOf(page)].live_bytes += size_bytes;
+}
+
+void SegmentStore::RemoveLive(std::uint32_t page, std::uint64_t size_bytes) {
+  SegmentTable::Segment& segment = table_[table_.SegmentOf(page)];
+  KVFERRY_CHECK(segment.live_bytes >= size_bytes);
+  segment.live_bytes -= size_bytes;
+  if (segment.stream == SegmentStream::kProtected || segment.live_bytes == 0) {
+    cleaner_->Look();
+  }
+}
+
+bool SegmentStore::NoteFailure(std::uint32_t page) {
+  const std::uint32_t number = table_.SegmentOf(page);
+  SegmentTable::Segment& segment = table_[number];
+  const bool holds = segment.phase == SegmentPhase::kOpen ||
+                     segment.phase == SegmentPhase::kSealing ||
+                     segment.phase == SegmentPhase::kSealed;
+  if (!holds || ++segment.failures < kFailuresMax) {
+    return false;
+  }
+  segment.phase = SegmentPhase::kQuarantined;
+  for (Stream& stream : streams_) {
+    stream.open = stream.open == number ? std::nullopt : stream.open;
+    stream.found = stream.found == number ? std::nullopt : stream.found;
+  }
+  if (!is_footer_in_flight_ || sealing_.front() != number) {
+    std::erase(sealing_, number);
+  }
+  commit_->MarkSegment(number);
+  return true;
+}
+
+void SegmentStore::BeginSealing(std::uint32_t segment) {
+  table_[segment].phase = SegmentPhase::kSealing;
+  sealing_.push_back(segment);
+}
+
+// A segment is sealed when all its payloads are durable or lost, so that the footer tells of each.
+void SegmentStore::Seal() {
+  if (!sealing_.empty() && !is_footer_in_flight_ && table_[sealing_.front()].writers == 0) {
+    WriteFooter(sealing_.front());
+  }
+}
+
+void SegmentStore::WriteFooter(std::uint32_t segment) {
+  footer_rows_.clear();
+  for (const std::uint32_t owner : table_.OwnersOf(segment)) {
+    BlockRow row;
+    if (sink_.FillRowIn(owner, segment, row)) {
+      row.page -= table_.FirstPageOf(segment);
+      footer_rows_.push_back(row);
+    }
+  }
+  const auto comes_first = [](const BlockRow& a, const BlockRow& b) {
+    return a.page < b.page;
+  };
+  std::sort(footer_rows_.begin(), footer_rows_.end(), comes_first);
+  // An owner that had two payloads here is listed twice, and both times tells of the later one.
+  const auto is_same = [](const BlockRow& a, const BlockRow& b) {
+    return a.page == b.page;
+  };
+  footer_rows_.erase(std::unique(footer_rows_.begin(), footer_rows_.end(), is_same),
+                     footer_rows_.end());
+  const auto row_count = static_cast<std::uint32_t>(footer_rows_.size());
+  const std::size_t size = std::size_t{FooterPages(row_count)} * kDiskPageBytes;
+  footer_op_.buffer = {footer_[0].bytes.data(), size};
+  EncodeFooter(
+      {.segment = {options_.store, segment % options_.drive_count, segment / options_.drive_count},
+       .generation = table_[segment].generation,
+       .pages_per_segment = table_.pages_per_segment()},
+      footer_rows_, footer_op_.buffer);
+  footer_op_.file_index = segment % options_.drive_count;
+  footer_op_.offset_bytes = OffsetOf(table_.FirstPageOf(segment) +
+                                     FooterFirstPage(table_.pages_per_segment(), row_count));
+  is_footer_in_flight_ = ring_.Submit(footer_op_).ok();
+}
+
+// A footer that could not be written is missed only when the manifest is lost.
+void SegmentStore::OnIoDone(IoOp& op) noexcept {
+  KVFERRY_CHECK(&op == &footer_op_ && is_footer_in_flight_);
+  is_footer_in_flight_ = false;
+  const std::uint32_t segment = sealing_.front();
+  sealing_.erase(sealing_.begin());
+  if (table_[segment].phase != SegmentPhase::kSealing) {
+    return;
+  }
+  table_[segment].phase = SegmentPhase::kSealed;
+  commit_->MarkDrive(segment);
+  commit_->MarkSegment(segment);
+  cleaner_->Look();
+}
+
+bool SegmentStore::Scan() {
+  const Result<Manifest::ScanPiece> piece = manifest_.ScanNext(found_);
+  if (!piece.ok()) {
+    if (piece.status().code() != StatusCode::kUnavailable) {
+      scan_status_ = piece.status();
+      EndScan();
+    }
+    return is_scanned_;
+  }
+  for (std::size_t i = 0; i < piece->row_count; ++i) {
+    const PlacedRow& placed = found_[i];
+    if (placed.life.segment >= table_.segment_count()) {
+      continue;
+    }
+    const std::uint32_t number = placed.life.segment;
+    const SegmentTable::Segment& segment = table_[number];
+    const bool holds =
+        segment.phase == SegmentPhase::kOpen || segment.phase == SegmentPhase::kSealed;
+    if (segment.generation != placed.life.generation || !holds || placed.row.page == 0 ||
+        placed.row.page > segment.used_pages ||
+        PayloadPages(placed.row.stored_bytes) > segment.used_pages - placed.row.page) {
+      continue;
+    }
+    const std::uint32_t page = table_.FirstPageOf(number) + placed.row.page;
+    std::uint32_t owner = kNoOwner;
+    if (segment.owner_count < table_.owners_per_segment_max()) {
+      owner = sink_.OnFound(placed.row, page, placed.life.generation);
+    }
+    if (owner != kNoOwner) {
+      table_.AddOwner(number, owner);
+    } else if (commit_->CanDelete()) {
+      commit_->Delete(page);
+    }
+  }
+  if (piece->is_last) {
+    EndScan();
+  }
+  return piece->row_count > 0 || piece->is_last;
+}
+
+// Segments that were open go on, one of each stream, or are sealed as they are.
+void SegmentStore::EndScan() {
+  is_scanned_ = true;
+  for (Stream& stream : streams_) {
+    if (stream.found && !stream.open) {
+      stream.open = stream.found;
+    }
+    stream.found.reset();
+  }
+  for (std::uint32_t segment = 0; segment < table_.segment_count(); ++segment) {
+    const bool is_current = streams_[0].open == segment || streams_[1].open == segment;
+    if (table_[segment].phase == SegmentPhase::kOpen && !is_current) {
+      BeginSealing(segment);
+    }
+  }
+  cleaner_->Look();
+}
+
+void SegmentStore::OnManifestDone(ManifestBatch& batch) noexcept {
+  dropping_ = batch.status.ok() ? Dropping::kNothing : Dropping::kWanted;
+}
+
+bool SegmentStore::Step(Instant now) {
+  now_ = now;
+  if (dropping_ == Dropping::kWanted && manifest_.Submit(dropped_).ok()) {
+    dropping_ = Dropping::kInFlight;
+  }
+  commit_->Step(now);
+  Seal();
+  cleaner_->Step(now, is_scanned_);
+  return !is_scanned_ && Scan();
+}
+
+Instant SegmentStore::next_deadline() const noexcept {
+  const Instant next = std::min(commit_->next_deadline(), cleaner_->next_deadline());
+  return is_scanned_ ? next : std::min(next, now_ + kScanPause);
+}
+
+bool SegmentStore::is_quiet() const noexcept {
+  return commit_->is_quiet() && cleaner_->is_quiet() && !is_footer_in_flight_ &&
+         dropping_ != Dropping::kInFlight;
+}
+
+bool SegmentStore::is_idle() const noexcept {
+  return commit_->is_idle() && is_quiet() && sealing_.empty();
+}
+
+void SegmentStore::CheckInvariants() const {
+  table_.CheckInvariants();
+  for (const Stream& stream : streams_) {
+    KVFERRY_CHECK(!stream.open || table_[*stream.open].phase == SegmentPhase::kOpen);
+  }
+}
+
+}  // namespace kvferry::tiers

@@ -1,0 +1,130 @@
+// Small stores, so that segments are reused within a run.
+#include "stress/sim_drives.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "tiers/nvme/store_layout.h"
+
+namespace kvferry::stress {
+namespace {
+
+constexpr std::uint32_t kPagesPerSegment = 64;
+
+}  // namespace
+
+SimDrives::SimDrives(ManualClock& clock, Random random) : clock_(clock), random_(random) {
+  tiers::SegmentStore::Options& store = options_.store;
+  for (std::byte& byte : store.store.bytes) {
+    byte = std::byte{static_cast<std::uint8_t>(random_.Below(256))};
+  }
+  store.drive_count = static_cast<std::uint32_t>(random_.Chance(0.3) ? random_.Between(2, 3) : 1);
+  store.layout.segment_bytes = std::uint64_t{kPagesPerSegment} * tiers::kDiskPageBytes;
+  store.layout.segment_count = static_cast<std::uint32_t>(random_.Between(2, 8));
+  store.owners_per_segment_max =
+      static_cast<std::uint32_t>(random_.Between(8, tiers::PayloadsMax(kPagesPerSegment)));
+  store.commit_bytes = random_.Between(1, 64) * tiers::kDiskPageBytes;
+  store.commit_time = std::chrono::microseconds(random_.Between(50, 20'000));
+  store.commit_entries_max = static_cast<std::uint32_t>(random_.Between(4, 64));
+  store.unix_ms_minus_now = 1'700'000'000'000;
+  options_.write_bytes_per_day = random_.Chance(0.1) ? random_.Between(1, 1'000) * kMiB : 0;
+  options_.persisted_percent = static_cast<std::uint32_t>(random_.Between(10, 50));
+  for (std::uint32_t drive = 0; drive < store.drive_count; ++drive) {
+    disks_.push_back(std::make_unique<sim::SimDisk>(store.layout.end_bytes(), random_.Next(),
+                                                    sim::SimDisk::Unwritten::kGarbage));
+  }
+}
+
+std::uint32_t SimDrives::blocks_max() const noexcept {
+  return options_.store.drive_count * options_.store.layout.segment_count * kPagesPerSegment;
+}
+
+bool SimDrives::Attach(engine::EngineCore& core, const sim::SimFaults& faults) {
+  back_at_ = Instant::max();
+  sim::SimRingOptions ring;
+  ring.seed = random_.Next();
+  ring.in_flight_max = static_cast<std::uint32_t>(random_.Between(4, 24));
+  ring.faults = faults;
+  std::vector<sim::SimDisk*> disks;
+  for (const auto& disk : disks_) {
+    disks.push_back(disk.get());
+  }
+  ring_ = std::make_unique<sim::SimRing>(disks, clock_, ring);
+  sim::SimManifestOptions manifest;
+  manifest.seed = random_.Next();
+  manifest.in_flight_max = static_cast<std::uint32_t>(random_.Between(1, 16));
+  manifest.faults = faults;
+  manifest_ = std::make_unique<sim::SimManifest>(store_, clock_, manifest);
+  if (core.AttachNvme({*ring_, *manifest_, options_.store}).ok()) {
+    return true;
+  }
+  Close();
+  return false;
+}
+
+void SimDrives::Close() {
+  counts_ += ring_->fault_counts();
+  counts_ += manifest_->fault_counts();
+  ring_.reset();
+  manifest_.reset();
+  back_at_ = clock_.Now() + std::chrono::microseconds(random_.Below(20'000));
+}
+
+void SimDrives::TendTo(engine::EngineCore& core, const sim::SimFaults& faults) {
+  if (core.nvme() != nullptr && !core.nvme()->failure().ok()) {
+    core.StopNvme();
+    if (core.nvme()->is_quiet()) {
+      core.DetachNvme();
+      Close();
+    }
+  }
+  if (!is_attached() && clock_.Now() >= back_at_) {
+    Attach(core, faults);
+  }
+}
+
+void SimDrives::CrashNow(Crash crash) {
+  if (!is_attached()) {
+    back_at_ = Instant::max();
+    return;
+  }
+  if (crash == Crash::kPowerCut) {
+    ring_->PowerCut(random_);
+    manifest_->PowerCut(random_);
+  }
+  Close();
+  back_at_ = Instant::max();
+}
+
+void SimDrives::ReleaseHeld() {
+  if (is_attached()) {
+    ring_->ReleaseHeld();
+  }
+}
+
+void SimDrives::SetFaults(const sim::SimFaults& faults) {
+  if (is_attached()) {
+    ring_->SetFaults(faults);
+    manifest_->SetFaults(faults);
+  }
+}
+
+Instant SimDrives::NextEventTime() const {
+  Instant next = back_at_;
+  if (is_attached()) {
+    next = std::min(next, ring_->NextEventTime().value_or(Instant::max()));
+    next = std::min(next, manifest_->NextEventTime().value_or(Instant::max()));
+  }
+  return next;
+}
+
+sim::FaultCounts SimDrives::fault_counts() const {
+  sim::FaultCounts counts = counts_;
+  if (is_attached()) {
+    counts += ring_->fault_counts();
+    counts += manifest_->fault_counts();
+  }
+  return counts;
+}
+
+}  // namespace kvferry::stress

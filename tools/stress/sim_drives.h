@@ -1,0 +1,69 @@
+// SimDrives: the drives and the manifest of a simulated NVMe tier: what a crash leaves of them, and
+// how they are opened again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kvferry/status.h"
+#include "kvferry/types.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "engine/engine_core.h"
+#include "sim/sim_disk.h"
+#include "sim/sim_manifest.h"
+#include "sim/sim_ring.h"
+
+namespace kvferry::stress {
+
+// Outlives the cores that it is attached to, one at a time.
+//
+// Thread-compatible.
+class SimDrives {
+ public:
+  // Sizes, speeds and the options of the tier follow from `random`.
+  SimDrives(ManualClock& clock, Random random);
+
+  // Of the tier; the same for every core.
+  const engine::NvmeArrows::Options& options() const noexcept { return options_; }
+  std::uint32_t blocks_max() const noexcept;
+
+  // Opens what is there, with these faults, for the core, whose tier must be off. False where the
+  // manifest said no; then it is to be tried again.
+  bool Attach(engine::EngineCore& core, const sim::SimFaults& faults);
+  bool is_attached() const noexcept { return ring_ != nullptr; }
+  // Carries on where a tier has failed: it is stopped, goes off when it is quiet, and comes back
+  // after a while. To be called after each step.
+  void TendTo(engine::EngineCore& core, const sim::SimFaults& faults);
+
+  enum class Crash : std::uint8_t { kKill, kPowerCut };
+  // The process or the power goes. What is in flight ends into a core that is still there, and that
+  // may only be destroyed afterwards.
+  void CrashNow(Crash crash);
+
+  // Drives that have stalled go on.
+  void ReleaseHeld();
+  void SetFaults(const sim::SimFaults& faults);
+  // When something is due next; Instant::max(): nothing is.
+  Instant NextEventTime() const;
+  // Of all rings and manifests so far.
+  sim::FaultCounts fault_counts() const;
+
+ private:
+  void Close();
+
+  ManualClock& clock_;
+  Random random_;
+  engine::NvmeArrows::Options options_;
+  std::vector<std::unique_ptr<sim::SimDisk>> disks_;
+  sim::SimManifestStore store_;
+  std::unique_ptr<sim::SimRing> ring_;
+  std::unique_ptr<sim::SimManifest> manifest_;
+  Instant back_at_ = Instant::max();
+  sim::FaultCounts counts_;  // Of those that are gone.
+};
+
+}  // namespace kvferry::stress
