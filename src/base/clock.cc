@@ -1,6 +1,8 @@
 // The two clocks.
 #include "base/clock.h"
 
+#include <ctime>
+
 #include "base/assert.h"
 
 namespace kvferry {
@@ -22,6 +24,12 @@ void ManualClock::MoveTo(Instant to) {
   const Duration::rep wanted = to.time_since_epoch().count();
   const Duration::rep before = now_.exchange(wanted);
   KVFERRY_CHECK(before <= wanted);
+}
+
+std::int64_t UnixMilliseconds() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return std::int64_t{time.tv_sec} * 1'000 + time.tv_nsec / 1'000'000;
 }
 
 }  // namespace kvferry

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "kvferry/types.h"
 
@@ -21,6 +22,9 @@ class SteadyClock final : public ClockSource {
  public:
   Instant Now() const noexcept override;
 };
+
+// Wall clock time, for people: the age of things, in milliseconds since 1970. It may jump.
+std::int64_t UnixMilliseconds() noexcept;
 
 // Stands still until it is told to move. What one thread sees of others' work after reading a time
 // is what they did before they moved the clock to it.

@@ -14,9 +14,9 @@
 
 namespace kvferry::engine {
 
-// A number stands for a namespace between two of its erasures, and is never given twice in the life
-// of a store; so the erasure of any number of blocks is durable with one deletion: rows whose number
-// nobody knows are not blocks any more. The manifest keeps each as a value "namespace/<number>".
+// A number stands for a namespace between two of its erasures, and no store gives it twice. So the
+// erasure of any number of blocks is durable with one deletion: rows whose number nobody knows are
+// not blocks any more. The manifest keeps each as a value "namespace/<number>".
 //
 // Outlives the tier, which may go off and come back. For the mover thread.
 class DurableNamespaces {

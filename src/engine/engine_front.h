@@ -3,8 +3,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <future>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -95,7 +95,8 @@ class EngineFront final : private RequestSink {
 
   // Starts the mover, and returns once it has what it needs.
   Status StartMover();
-  void RunMover(std::promise<Status>& begun);
+  void RunMover();
+  void TellBegun(const Status& status);
   void MoveUntilClosed();
   // Hands the core what callers have asked for; whether that was anything.
   bool TakeInbox();
@@ -125,6 +126,8 @@ class EngineFront final : private RequestSink {
   std::vector<std::uint32_t> free_ KVFERRY_GUARDED_BY(mutex_);
   Inbox inbox_ KVFERRY_GUARDED_BY(mutex_);
   EngineStats stats_ KVFERRY_GUARDED_BY(mutex_);
+  ConditionVariable begun_;
+  std::optional<Status> has_begun_ KVFERRY_GUARDED_BY(mutex_);  // The mover, and how that went.
   std::uint64_t refused_ KVFERRY_GUARDED_BY(mutex_) = 0;
   bool is_closing_ KVFERRY_GUARDED_BY(mutex_) = false;
   Instant close_deadline_ KVFERRY_GUARDED_BY(mutex_);

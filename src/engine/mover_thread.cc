@@ -13,23 +13,31 @@ constexpr Duration kLastWait = std::chrono::milliseconds(500);
 }  // namespace
 
 Status EngineFront::StartMover() {
-  std::promise<Status> begun;
-  std::future<Status> outcome = begun.get_future();
-  mover_ = std::thread([this, &begun] { RunMover(begun); });
-  return outcome.get();
+  mover_ = std::thread([this] { RunMover(); });
+  const MutexLock lock(mutex_);
+  while (!has_begun_) {
+    begun_.Wait(mutex_);
+  }
+  return *has_begun_;
+}
+
+void EngineFront::TellBegun(const Status& status) {
+  const MutexLock lock(mutex_);
+  has_begun_ = status;
+  begun_.NotifyOne();
 }
 
 // The ring of the NVMe tier is made and given up here, since it belongs to this thread.
-void EngineFront::RunMover(std::promise<Status>& begun) {
+void EngineFront::RunMover() {
   if (nvme_ != nullptr) {
     const Status attached = nvme_->Begin(*core_);
     if (!attached.ok()) {
       nvme_->End(*core_, false);
-      begun.set_value(attached);
+      TellBegun(attached);
       return;
     }
   }
-  begun.set_value(Status::Ok());
+  TellBegun(Status::Ok());
   MoveUntilClosed();
   if (nvme_ != nullptr) {
     is_stalled_ = core_->nvme() != nullptr && !core_->nvme()->is_quiet();

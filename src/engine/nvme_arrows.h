@@ -92,9 +92,9 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   void StartOffloads();
 
   // What survives a restart ----------------------------------------------------------------------
-  // The record's copy is withdrawn: no longer a hit, its pages dead. With `deletes_row`, which needs
-  // CanErase, a restart will not find it either once durable_erasures() has reached the number that
-  // is returned.
+  // The record's copy is withdrawn: no longer a hit, its pages dead. With `deletes_row`, for which
+  // CanErase must hold, a restart will not find it either, once durable_erasures() has reached the
+  // number that is returned.
   std::uint64_t Withdraw(RecordIndex record, bool deletes_row);
   bool CanErase() const { return store_->is_scanned() && store_->commit().CanDelete(); }
   std::uint64_t queued_erasures() const { return store_->commit().queued_deletions(); }
@@ -122,7 +122,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   Instant next_deadline() const noexcept { return store_->next_deadline(); }
   void OnIoDone(tiers::IoOp& op) noexcept override;
 
-  // The tier is to go off --------------------------------------------------------------------------
+  // The tier is to go off ------------------------------------------------------------------------
   // Why it has to, or Ok.
   const Status& failure() const noexcept { return health_.failure(); }
   // Starts nothing any more, and gives up what has not started.

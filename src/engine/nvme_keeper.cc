@@ -52,9 +52,8 @@ Status NvmeKeeper::Open() {
 }
 
 Status NvmeKeeper::Begin(EngineCore& core) {
-  Status attached = opened_.drives == nullptr
-                        ? Status::Error(StatusCode::kUnavailable, last_reason_)
-                        : Attach(core);
+  const bool is_open = opened_.drives != nullptr;
+  Status attached = is_open ? Attach(core) : Status::Error(StatusCode::kUnavailable, last_reason_);
   if (attached.ok() || options_.nvme.is_required) {
     return attached;
   }

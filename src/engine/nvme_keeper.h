@@ -18,8 +18,8 @@
 
 namespace kvferry::engine {
 
-// Opening and closing wait for drives, so a thread of its own does both; the mover attaches what was
-// opened, and detaches what has failed once nothing of it is in flight. A drive that has stalled
+// Opening and closing wait for drives, so a thread of its own does both; the mover attaches what is
+// open, and detaches what has failed once nothing of it is in flight. A drive that has stalled
 // keeps the tier as it is: then requests end by their deadlines.
 //
 // Open and the destructor are for the thread that owns the engine, the rest for the mover thread.
@@ -32,8 +32,8 @@ class NvmeKeeper {
   // Closes what is open; the mover has given it up by then.
   ~NvmeKeeper();
 
-  // Opens the tier on the calling thread, before the mover runs. Where it is not required, a failure
-  // is logged, and tried again later.
+  // Opens the tier on the calling thread, before the mover runs. Where it is not required, a
+  // failure is logged, and tried again later.
   Status Open();
 
   // Attaches what was opened, for the first time. As Open.

@@ -1,8 +1,6 @@
 // Drives, manifest, and whether they are of one store.
 #include "engine/nvme_opening.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -11,58 +9,35 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
+#include "base/clock.h"
 #include "base/log.h"
-#include "tiers/nvme/segment_header.h"
+#include "tiers/nvme/newest_generation.h"
 
 namespace kvferry::engine {
 namespace {
 
 constexpr std::string_view kStoreName = "store";
-constexpr Duration kBatchWait = std::chrono::seconds(30);
 
 std::string ManifestFolder(const NvmeTierOptions& options, const tiers::DriveSet& drives) {
   return options.manifest_path.empty() ? drives.path(0) + "/manifest" : options.manifest_path;
 }
 
-// For a batch that has to be durable before anything else happens.
-class Waiter final : public tiers::ManifestSink {
- public:
-  void OnManifestDone(tiers::ManifestBatch& /*batch*/) noexcept override { is_done_ = true; }
-  Status Carry(tiers::Manifest& manifest, tiers::ManifestBatch& batch) {
-    batch.sink = this;
-    batch.is_synced = true;
-    KVFERRY_RETURN_IF_ERROR(manifest.Submit(batch));
-    const Instant give_up_at = Clock::now() + kBatchWait;
-    while (!is_done_ && Clock::now() < give_up_at) {
-      ::usleep(200);
-      manifest.Reap(Clock::now());
-    }
-    return is_done_ ? batch.status
-                    : Status::Error(StatusCode::kUnavailable, "the manifest does not answer");
-  }
-
- private:
-  bool is_done_ = false;
+// Nothing else is under way, so the manifest has no batch to deliver but this one.
+class NoSink final : public tiers::ManifestSink {
+  void OnManifestDone(tiers::ManifestBatch& /*batch*/) noexcept override {}
 };
 
-// The highest generation that a segment's header tells of; the manifest is to say so, but was lost.
-std::uint64_t NewestGeneration(const tiers::DriveSet& drives) {
-  std::uint64_t newest = 0;
-  tiers::DiskPageMemory page;
-  for (std::uint32_t drive = 0; drive < drives.drive_count(); ++drive) {
-    for (std::uint32_t segment = 0; segment < drives.layout().segment_count; ++segment) {
-      const ssize_t got = ::pread(drives.fds()[drive], page.bytes.data(), page.bytes.size(),
-                                  static_cast<off_t>(drives.layout().PageOffset(segment, 0)));
-      if (got != static_cast<ssize_t>(page.bytes.size())) {
-        continue;
-      }
-      const auto read = tiers::ReadSegmentHeader(page.bytes, {drives.store(), drive, segment});
-      if (read.finding == tiers::PageFinding::kGood) {
-        newest = std::max(newest, read.header.generation);
-      }
-    }
-  }
-  return newest;
+// Waits until the batch is durable.
+Status Carry(tiers::Manifest& manifest, tiers::ManifestBatch& batch) {
+  NoSink sink;
+  batch.sink = &sink;
+  batch.is_synced = true;
+  KVFERRY_RETURN_IF_ERROR(manifest.Submit(batch));
+  const Status read = manifest.ReadMeta(kStoreName).status();  // Waits for what was submitted.
+  manifest.Reap(Clock::now());
+  KVFERRY_CHECK(manifest.in_flight() == 0);
+  return batch.status.ok() ? read : batch.status;
 }
 
 Result<std::unique_ptr<tiers::RocksManifest>> OpenManifest(const std::string& folder,
@@ -95,11 +70,11 @@ Status Bind(OpenedNvme& opened, const std::string& folder) {
     LogWarning("NVMe tier: the manifest in '" + folder +
                "' is new, although the drives are not: what they hold is lost, and the tier starts "
                "empty");
-    opened.store.first_generation = NewestGeneration(*opened.drives) + 1;
+    opened.store.first_generation = tiers::NewestGeneration(*opened.drives) + 1;
   }
   tiers::ManifestBatch batch;
   batch.meta_puts.push_back({std::string(kStoreName), own});
-  return Waiter().Carry(*opened.manifest, batch);
+  return Carry(*opened.manifest, batch);
 }
 
 }  // namespace
@@ -138,10 +113,9 @@ Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options, tiers::ManifestBel
                                 tiers::PayloadsMax(layout.pages_per_segment())));
   opened.store.commit_bytes = nvme.commit_bytes;
   opened.store.commit_time = std::chrono::milliseconds(nvme.commit_ms);
-  const auto to_ms = [](auto time) {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-  };
-  opened.store.unix_ms_minus_now = to_ms(std::chrono::system_clock::now()) - to_ms(Clock::now());
+  const Duration now = Clock::now().time_since_epoch();
+  opened.store.unix_ms_minus_now =
+      UnixMilliseconds() - std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   const std::string folder = ManifestFolder(nvme, *opened.drives);
   if (opened.drives->is_new() && nvme.manifest_path.empty()) {
     // It lies among the drives' own files, which are gone: whatever it tells of is gone with them.

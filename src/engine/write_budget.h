@@ -9,8 +9,8 @@
 
 namespace kvferry::engine {
 
-// A day's bytes come evenly over the day, and what was not used is kept for an hour: so bursts pass,
-// and a day's end does not bring a pause of hours. Without a budget it only counts.
+// A day's bytes come evenly over the day, and what was not used is kept for an hour: so bursts
+// pass, and a day's end does not bring a pause of hours. Without a budget it only counts.
 //
 // For the mover thread.
 class WriteBudget {

@@ -10,9 +10,9 @@
 
 namespace kvferry::tiers {
 
-// A drive is gone when it says so, or when so many operations in a row have failed. A failure counts
-// against its segment only if something else on the drive has worked since the last one that did:
-// so a drive that is out for a while does not cost segments.
+// A drive is gone when it says so, or when so many operations in a row have failed. A failure
+// counts against its segment only if something else on the drive has worked since the last one that
+// did: so a drive that is out for a while does not cost segments.
 //
 // Thread-confined to the mover thread.
 class DriveHealth {

@@ -73,7 +73,8 @@ class GroupCommit final : private IoSink, private ManifestSink {
   void GiveBack();
   // The payload was written whole.
   void Add(std::uint32_t owner, std::uint32_t page, std::uint64_t size_bytes);
-  // The row of a durable payload has to be recorded again: its flags have changed. CanAdd must hold.
+  // The row of a durable payload has to be recorded again: its flags have changed. CanAdd must
+  // hold.
   void Rewrite(std::uint32_t owner, std::uint32_t page);
 
   bool CanDelete() const noexcept { return deletion_count_ < options_.deletions_max; }

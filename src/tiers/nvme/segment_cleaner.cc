@@ -75,8 +75,10 @@ void SegmentCleaner::Step(Instant now, bool may_empty) {
 
 void SegmentCleaner::BeginNext(bool may_empty) {
   std::size_t under_way = clean_.size();
+  bool is_emptying = false;
   for (const Slot& slot : slots_) {
     under_way += slot.stage != Stage::kFree ? 1 : 0;
+    is_emptying = is_emptying || slot.stage == Stage::kEmptying;
   }
   for (Slot& slot : slots_) {
     if (clean_.size() >= options_.clean_wanted || has_looked_) {
@@ -90,7 +92,9 @@ void SegmentCleaner::BeginNext(bool may_empty) {
     if (next && table_[*next].phase == SegmentPhase::kSealed && !may_empty) {
       next.reset();
     }
-    if (!next && may_empty && under_way < options_.clean_wanted) {
+    // One after the other: what is kept of one fits the segment that is kept back, of two perhaps
+    // not.
+    if (!next && may_empty && !is_emptying && under_way < options_.clean_wanted) {
       next = table_.Oldest();
     }
     if (!next) {
@@ -98,6 +102,7 @@ void SegmentCleaner::BeginNext(bool may_empty) {
       return;
     }
     ++under_way;
+    is_emptying = true;
     slot.segment = *next;
     slot.old_generation = table_[*next].generation;
     slot.retry_at = now_;
@@ -118,6 +123,7 @@ void SegmentCleaner::Advance(Slot& slot) {
     Look();
   }
   if (slot.stage == Stage::kEmptying && segment.users == 0 && segment.live_bytes == 0) {
+    Look();
     table_.Begin(slot.segment, next_generation_++);
     table_[slot.segment].opened_unix_ms =
         options_.unix_ms_minus_now +

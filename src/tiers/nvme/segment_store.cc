@@ -117,7 +117,10 @@ std::optional<std::uint32_t> SegmentStore::Append(SegmentStream of,
                                                   std::uint32_t pages,
                                                   std::uint32_t owner,
                                                   bool is_move) {
-  if (!commit_->CanAdd()) {
+  // What the last clean segment was opened for has the room in it first.
+  const bool is_moving_only =
+      KeptBack(table_.segment_count()) > 0 && cleaner_->clean_count() == 0 && !is_move;
+  if (!commit_->CanAdd() || is_moving_only) {
     return std::nullopt;
   }
   of = table_.segment_count() >= kSegmentsForStreams ? of : SegmentStream::kNormal;
@@ -263,8 +266,8 @@ void SegmentStore::WriteFooter(std::uint32_t segment) {
        .pages_per_segment = table_.pages_per_segment()},
       footer_rows_, footer_op_.buffer);
   footer_op_.file_index = segment % options_.drive_count;
-  footer_op_.offset_bytes = OffsetOf(table_.FirstPageOf(segment) +
-                                     FooterFirstPage(table_.pages_per_segment(), row_count));
+  const std::uint32_t first_page = FooterFirstPage(table_.pages_per_segment(), row_count);
+  footer_op_.offset_bytes = OffsetOf(table_.FirstPageOf(segment) + first_page);
   is_footer_in_flight_ = ring_.Submit(footer_op_).ok();
 }
 

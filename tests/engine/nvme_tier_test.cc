@@ -1,0 +1,324 @@
+// The engine with an NVMe tier on real files: what a restart finds, and what it must not find.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kvferry/engine.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/test_blocks.h"
+
+namespace kvferry {
+namespace {
+
+using testing::BytesOf;
+using testing::KeyOf;
+using testing::KeysOf;
+using testing::NamespaceOf;
+
+constexpr std::uint32_t kBlockBytes = 64 << 10;
+
+// A folder of its own, and engines one after the other over it.
+class NvmeTierTest : public ::testing::TestWithParam<NvmeIo> {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "kvferry_tier_XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    options_.host.bytes = 8 << 20;
+    options_.host.is_populated = false;
+    options_.block_bytes = kBlockBytes;
+    options_.copy_threads = 1;
+    options_.nvme.paths = {folder_ + "/drive"};
+    options_.nvme.capacity_bytes = 64 << 20;
+    options_.nvme.segment_bytes = 1 << 20;
+    options_.nvme.io = GetParam();
+  }
+  void TearDown() override {
+    CloseEngine();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void OpenEngine() {
+    auto engine = Engine::Open(options_);
+    ASSERT_OK(engine);
+    engine_ = std::move(*engine);
+    auto queue = engine_->CreateCompletionQueue(64);
+    ASSERT_OK(queue);
+    queue_ = std::move(*queue);
+    auto handle = engine_->AddNamespace(NamespaceOf("model"), {.block_bytes = kBlockBytes});
+    ASSERT_OK(handle);
+    space_ = *handle;
+    const Instant give_up_at = Clock::now() + std::chrono::seconds(30);
+    while (!engine_->Stats().nvme_store.is_scanned && Clock::now() < give_up_at) {
+      EXPECT_EQ(Erase({KeyOf(1'000'000)}).code(), StatusCode::kOk);  // Waits for the scan.
+    }
+  }
+  void CloseEngine() {
+    queue_.reset();
+    if (engine_ != nullptr) {
+      EXPECT_OK(engine_->Close());
+      engine_.reset();
+    }
+  }
+
+  Completion Await(const Result<Ticket>& ticket) {
+    EXPECT_OK(ticket);
+    if (!ticket.ok()) {
+      return {};
+    }
+    EXPECT_OK(queue_->Wait(Clock::now() + std::chrono::seconds(60)));
+    std::array<Completion, 1> done;
+    EXPECT_EQ(queue_->Poll(done), 1U);
+    return done[0];
+  }
+  // Blocks number first to first + count - 1, stored.
+  void Put(std::uint64_t first, std::size_t count) {
+    for (std::uint64_t number = first; number < first + count; ++number) {
+      const BlockKey key = KeyOf(number);
+      const std::vector<std::byte> bytes = BytesOf(number, kBlockBytes);
+      const std::array<const std::byte*, 1> sources{bytes.data()};
+      const Completion done = Await(
+          engine_->Put({.in = space_, .keys = std::span(&key, 1), .sources = sources}, *queue_));
+      EXPECT_EQ(done.blocks_ready, 1U);
+    }
+  }
+  Completion Persist(std::uint64_t first, std::size_t count) {
+    const std::vector<BlockKey> keys = KeysOf(first, count);
+    return Await(engine_->Persist({.in = space_, .keys = keys}, *queue_));
+  }
+  Status Erase(const std::vector<BlockKey>& keys) {
+    return Await(engine_->Erase({.in = space_, .keys = keys}, *queue_)).status;
+  }
+  // Whether block `number` is there, with its bytes; wrong ones fail the test.
+  bool Get(std::uint64_t number) {
+    const BlockKey key = KeyOf(number);
+    std::vector<std::byte> bytes(kBlockBytes);
+    const std::array<std::byte*, 1> targets{bytes.data()};
+    const Completion done = Await(
+        engine_->Get({.in = space_, .keys = std::span(&key, 1), .targets = targets}, *queue_));
+    if (done.blocks_ready == 1) {
+      EXPECT_EQ(bytes, BytesOf(number, kBlockBytes)) << "block " << number;
+    }
+    return done.blocks_ready == 1;
+  }
+  std::size_t CountOf(std::uint64_t first, std::size_t count) {
+    std::size_t found = 0;
+    for (std::uint64_t number = first; number < first + count; ++number) {
+      found += Get(number) ? 1U : 0U;
+    }
+    return found;
+  }
+  std::string DataFile() const { return folder_ + "/drive/blocks.kvferry"; }
+
+  std::string folder_;
+  EngineOptions options_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<CompletionQueue> queue_;
+  NamespaceHandle space_;
+};
+
+TEST_P(NvmeTierTest, WhatIsPersistedIsThereAfterAClose) {
+  OpenEngine();
+  Put(0, 20);
+  const Completion done = Persist(0, 20);
+  ASSERT_OK(done.status);
+  EXPECT_EQ(done.blocks_ready, 20U);
+  CloseEngine();
+
+  OpenEngine();
+  EXPECT_GE(engine_->Stats().nvme_store.blocks_found, 20U);
+  EXPECT_EQ(CountOf(0, 20), 20U);
+  EXPECT_EQ(engine_->Stats().hits_nvme, 20U);
+}
+
+TEST_P(NvmeTierTest, WhatIsPersistedIsThereAfterAKill) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    OpenEngine();
+    Put(0, 10);
+    const bool is_good = Persist(0, 10).blocks_ready == 10 && !HasFailure();
+    ::kill(is_good ? ::getpid() : ::getppid(), is_good ? SIGKILL : 0);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 10), 10U);
+}
+
+TEST_P(NvmeTierTest, PersistedBlocksOutliveTheirSegments) {
+  OpenEngine();
+  Put(0, 40);
+  ASSERT_EQ(Persist(0, 40).blocks_ready, 40U);
+  for (std::uint64_t round = 0; round < 80; ++round) {  // 80 MiB through a tier of 56.
+    const std::uint64_t first = 1'000 + 16 * round;
+    Put(first, 16);
+    EXPECT_EQ(Persist(first, 16).blocks_ready, 16U);
+    const std::vector<BlockKey> keys = KeysOf(first, 16);
+    EXPECT_OK(Await(engine_->Unpersist({.in = space_, .keys = keys}, *queue_)).status);
+  }
+
+  EXPECT_GT(engine_->Stats().nvme_store.segments_reused, 0U);
+  EXPECT_EQ(CountOf(0, 40), 40U);
+  EXPECT_LE(std::filesystem::file_size(DataFile()), options_.nvme.capacity_bytes);
+  CloseEngine();
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 40), 40U);
+}
+
+TEST_P(NvmeTierTest, WhatIsErasedIsNotFoundAgain) {
+  OpenEngine();
+  Put(0, 8);
+  ASSERT_EQ(Persist(0, 8).blocks_ready, 8U);
+  ASSERT_OK(Erase(KeysOf(0, 4)));
+  CloseEngine();
+
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 4), 0U);
+  EXPECT_EQ(CountOf(4, 4), 4U);
+}
+
+TEST_P(NvmeTierTest, AnErasedNamespaceStaysErased) {
+  OpenEngine();
+  Put(0, 8);
+  ASSERT_EQ(Persist(0, 8).blocks_ready, 8U);
+  ASSERT_OK(engine_->EraseNamespace(space_));
+  Put(100, 2);
+  ASSERT_EQ(Persist(100, 2).blocks_ready, 2U);
+  CloseEngine();
+
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 8), 0U);
+  EXPECT_EQ(CountOf(100, 2), 2U);
+}
+
+TEST_P(NvmeTierTest, PersistTakesNoMoreThanItsShare) {
+  options_.nvme.protected_percent = 5;
+  OpenEngine();
+  Put(0, 64);
+
+  EXPECT_EQ(Persist(0, 64).status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(engine_->Stats().nvme_store.bytes_persisted, 0U);
+  EXPECT_OK(Persist(0, 8).status);
+}
+
+TEST_P(NvmeTierTest, UnpersistedBlocksMayLeave) {
+  OpenEngine();
+  Put(0, 8);
+  ASSERT_EQ(Persist(0, 8).blocks_ready, 8U);
+  EXPECT_GT(engine_->Stats().nvme_store.bytes_persisted, 0U);
+  const std::vector<BlockKey> keys = KeysOf(0, 8);
+  EXPECT_OK(Await(engine_->Unpersist({.in = space_, .keys = keys}, *queue_)).status);
+
+  EXPECT_EQ(engine_->Stats().nvme_store.bytes_persisted, 0U);
+}
+
+TEST_P(NvmeTierTest, PersistWithoutABlockSaysWhichIsMissing) {
+  OpenEngine();
+  Put(0, 3);
+  const Completion done = Persist(0, 5);
+  EXPECT_OK(done.status);
+  EXPECT_EQ(done.blocks_ready, 3U);
+  EXPECT_EQ(done.next_missing, MissReason::kNeverStored);
+}
+
+TEST_P(NvmeTierTest, ASecondEngineIsRefused) {
+  OpenEngine();
+  const auto second = Engine::Open(options_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
+}
+
+// Where the tier is not required the engine serves without it, and takes it when it can.
+TEST_P(NvmeTierTest, ATierThatIsNotRequiredComesLater) {
+  OpenEngine();
+  EngineOptions second_options = options_;
+  second_options.nvme.is_required = false;
+  second_options.nvme.probe_ms = 100;
+  auto second = Engine::Open(second_options);
+  ASSERT_OK(second);
+  EXPECT_FALSE((*second)->Stats().nvme_store.is_on);
+
+  CloseEngine();
+  const Instant give_up_at = Clock::now() + std::chrono::seconds(30);
+  auto queue = (*second)->CreateCompletionQueue(1);
+  ASSERT_OK(queue);
+  while (!(*second)->Stats().nvme_store.is_on && Clock::now() < give_up_at) {
+    EXPECT_EQ((*queue)->Wait(Clock::now() + std::chrono::milliseconds(10)).code(),
+              StatusCode::kDeadlineExceeded);
+  }
+  EXPECT_TRUE((*second)->Stats().nvme_store.is_on);
+}
+
+// Its bytes are wrong: a miss, never a hit with other bytes.
+TEST_P(NvmeTierTest, DamagedBytesAreAMiss) {
+  OpenEngine();
+  Put(0, 8);
+  ASSERT_EQ(Persist(0, 8).blocks_ready, 8U);
+  CloseEngine();
+  {
+    const int file = ::open(DataFile().c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(file, 0);
+    const std::vector<std::byte> garbage(63 << 20, std::byte{0x5a});
+    // Every payload; the headers of the segments too, which are not read again.
+    EXPECT_GT(::pwrite(file, garbage.data(), 50 << 20, 1 << 20), 0);
+    ::close(file);
+  }
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 8), 0U);
+  EXPECT_GE(engine_->Stats().failed_checks, 8U);
+}
+
+TEST_P(NvmeTierTest, ALostManifestIsAnEmptyTierThatWorks) {
+  OpenEngine();
+  Put(0, 8);
+  ASSERT_EQ(Persist(0, 8).blocks_ready, 8U);
+  CloseEngine();
+  std::filesystem::remove_all(folder_ + "/drive/manifest");
+
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 8), 0U);
+  Put(0, 8);
+  EXPECT_EQ(Persist(0, 8).blocks_ready, 8U);
+  CloseEngine();
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 8), 8U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rings,
+                         NvmeTierTest,
+                         ::testing::Values(NvmeIo::kAuto, NvmeIo::kThreads),
+                         [](const auto& io) {
+                           return io.param == NvmeIo::kAuto ? "Auto" : "Threads";
+                         });
+
+TEST(EngineWithoutNvmeTest, HasNothingToPersistTo) {
+  EngineOptions options;
+  options.host.bytes = 8 << 20;
+  options.host.is_populated = false;
+  options.block_bytes = kBlockBytes;
+  auto engine = Engine::Open(options);
+  ASSERT_OK(engine);
+  auto queue = (*engine)->CreateCompletionQueue(1);
+  ASSERT_OK(queue);
+  const BlockKey key = KeyOf(1);
+  const auto refused = (*engine)->Persist({.in = {}, .keys = std::span(&key, 1)}, **queue);
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace kvferry
