@@ -58,7 +58,6 @@ Namespace DescriptionOf(std::uint32_t space) {
   return description;
 }
 
-// Of the namespace whose keys are used, or of one under which they were never stored.
 bool IsRead(engine::Call::Kind kind) {
   return kind == engine::Call::Kind::kGet || kind == engine::Call::Kind::kPrefetch ||
          kind == engine::Call::Kind::kPin;
