@@ -1,7 +1,9 @@
 // One side of each case is the engine's, the other one its bound.
 #include "bench/nvme_cases.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -10,8 +12,17 @@
 namespace kvferry::bench {
 namespace {
 
-// Long beside the beginning and the end of what is in flight, short beside a drift of the machine.
-constexpr Duration kSlice = std::chrono::milliseconds(200);
+// Long beside the beginning and the end of what is in flight, short beside a drift of the machine;
+// shorter only where there is no time for some of them.
+constexpr Duration kSliceMax = std::chrono::milliseconds(200);
+constexpr Duration kSliceMin = std::chrono::milliseconds(10);
+constexpr double kSlicesMin = 10;
+
+Duration SliceOf(const NvmeCase& shared) {
+  const auto part = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(shared.seconds / kSlicesMin));
+  return std::clamp(part, kSliceMin, kSliceMax);
+}
 
 NvmeBenchResult ResultOf(const PairedRates& rates, const Histogram& latencies) {
   NvmeBenchResult result;
@@ -31,34 +42,38 @@ Result<NvmeBenchResult> MeasureArrow(NvmeCase& shared,
                                      PlainLoop& bound,
                                      tiers::IoOp::Kind kind) {
   shared.engine.latencies().Clear();
+  const Duration time = SliceOf(shared);
   KVFERRY_ASSIGN_OR_RETURN(const PairedRates rates,
                            MeasurePairs(
-                               shared.seconds, [&] { return (shared.engine.*slice)(kSlice); },
-                               [&] { return bound.Run(kind, {.time = kSlice}); }));
+                               shared.seconds, [&] { return (shared.engine.*slice)(time); },
+                               [&] { return bound.Run(kind, {.time = time}); }));
   return ResultOf(rates, shared.engine.latencies());
 }
 
 // The plain loop reads the blocks that the engine reads: what a cache below it holds of a drive, it
-// holds for both. Blocks lie in the order in which they were put, round and round.
+// holds for both. Blocks lie in the order in which they were put, round and round. Half a circle is
+// between the two, so that neither finds in such a cache what the other has just read.
 Status ReadTheSame(NvmeCase& shared) {
   const NvmeEngine::Circle circle = shared.engine.circle();
   std::vector<std::uint64_t> offsets;
   for (std::uint64_t block = circle.begin; block < circle.end; ++block) {
     offsets.push_back(shared.places[block % shared.places.size()]);
   }
+  std::rotate(offsets.begin(), offsets.begin() + std::ssize(offsets) / 2, offsets.end());
   return shared.reads.SetOffsets(std::move(offsets));
 }
 
 // What reads keep beside writes that nobody holds back: why the engine does.
 Result<NvmeBenchResult> MeasureUnlimited(NvmeCase& shared) {
   FreeWriter writer(shared.free_writes);
+  const Duration time = SliceOf(shared);
   double written = 0;
   double seconds = 0;
   Histogram latencies;
   const auto beside = [&]() -> Result<Slice> {
     shared.reads.latencies().Clear();
     writer.Resume();
-    Result<Slice> slice = shared.reads.Run(tiers::IoOp::Kind::kRead, {.time = kSlice});
+    Result<Slice> slice = shared.reads.Run(tiers::IoOp::Kind::kRead, {.time = time});
     const Result<std::uint64_t> bytes = writer.Pause();
     KVFERRY_RETURN_IF_ERROR(bytes.status());
     KVFERRY_RETURN_IF_ERROR(slice.status());
@@ -68,7 +83,7 @@ Result<NvmeBenchResult> MeasureUnlimited(NvmeCase& shared) {
     return slice;
   };
   KVFERRY_ASSIGN_OR_RETURN(const PairedRates rates, MeasurePairs(shared.seconds, beside, [&] {
-                             return shared.reads.Run(tiers::IoOp::Kind::kRead, {.time = kSlice});
+                             return shared.reads.Run(tiers::IoOp::Kind::kRead, {.time = time});
                            }));
   NvmeBenchResult result = ResultOf(rates, latencies);
   result.write_gbps = written * 1e-9 / seconds;
@@ -86,10 +101,12 @@ Result<NvmeBenchResult> MeasureNvmeCase(NvmeCase& shared, std::string_view name)
   } else if (name == "onboard") {
     result = MeasureArrow(shared, &NvmeEngine::Onboard, shared.reads, kRead);
   } else if (name == "mixed") {
-    shared.engine.TakeWriteRate();
+    shared.engine.TakeBeside();
     result = MeasureArrow(shared, &NvmeEngine::Mixed, shared.reads, kRead);
     if (result.ok()) {
-      result->write_gbps = shared.engine.TakeWriteRate() * 1e-9;
+      const NvmeEngine::Beside beside = shared.engine.TakeBeside();
+      result->write_gbps = beside.bytes * 1e-9 / beside.seconds;
+      result->blocks_skipped = beside.blocks_skipped;
     }
   } else if (name == "mixed_unlimited") {
     result = MeasureUnlimited(shared);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kvferry/engine.h"
@@ -59,7 +60,9 @@ class NvmeEngine {
   // that was not written down.
   Result<Slice> Offload(Duration time);
   // Onboard with another thread that puts as fast as it can; the slice is of what was read, with
-  // its part of the processor time. What was put has been written down when this returns.
+  // its part of the processor time. Writes wait for reads, so that some blocks leave host memory
+  // before they are written down, and are not there when their turn to be read comes. What was put
+  // and is still there has been written down when this returns.
   Result<Slice> Mixed(Duration time);
 
   // Blocks that the next slice reads, by their numbers in the order in which they were put.
@@ -71,8 +74,13 @@ class NvmeEngine {
 
   // Of requests in nanoseconds, those of Onboard and Mixed, and those of Offload, since cleared.
   Histogram& latencies() noexcept { return latencies_; }
-  // Bytes a second that Mixed has written in the slices since the last call.
-  double TakeWriteRate();
+  // What went on beside the reads of Mixed, since the last call.
+  struct Beside {
+    double bytes = 0;  // Written.
+    double seconds = 0;
+    std::uint64_t blocks_skipped = 0;  // Not written down.
+  };
+  Beside TakeBeside() { return std::exchange(beside_, {}); }
   EngineStats Stats() const { return engine_->Stats(); }
   std::uint32_t batch_blocks() const noexcept { return batch_blocks_; }
 
@@ -101,7 +109,8 @@ class NvmeEngine {
   Status PinUntil(FunctionRef<bool()> is_over, std::uint64_t& bytes);
   Result<Ticket> BeginPut(Request& request);
   Status EndPin(const Request& request, const Completion& completion);
-  // Blocks that have been put and are not on the drive yet. kInternal for what never will be.
+  // Blocks that have been put, are not on the drive yet, and have not been skipped. kInternal once
+  // a write has failed.
   Result<std::uint64_t> BlocksWaiting() const;
   Status AwaitBlocksWaiting(std::uint64_t count) const;
   Status CheckSource(const EngineStats& before) const;
@@ -118,8 +127,8 @@ class NvmeEngine {
   Circle circle_;               // Of the slice at hand.
   std::uint64_t next_read_ = 0;
   Histogram latencies_;
-  double mixed_bytes_ = 0;
-  double mixed_seconds_ = 0;
+  Beside beside_;
+  bool is_mixed_ = false;  // In the slice at hand.
 };
 
 }  // namespace kvferry::bench

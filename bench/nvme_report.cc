@@ -70,6 +70,12 @@ void PrintTable(std::ostream& out, const NvmeBenchReport& report) {
     }
     out << std::setw(7) << result.pairs << '\n';
   }
+  for (const NvmeBenchResult& result : report.cases) {
+    if (result.blocks_skipped > 0) {
+      out << LabelOf(result) << ": " << result.blocks_skipped
+          << " blocks left host memory before they were written down.\n";
+    }
+  }
   if (pairs_min < kPairsWanted) {
     out << "Only " << pairs_min << " pairs of slices for some: below " << kPairsWanted
         << " a ratio may differ much from run to run; give more --seconds.\n";
@@ -90,7 +96,7 @@ void PrintJson(std::ostream& out, const NvmeBenchReport& report) {
     for (const auto& [name, value] : kNumbers) {
       out << ", \"" << name << "\": " << result.*value;
     }
-    out << '}';
+    out << ", \"blocks_skipped\": " << result.blocks_skipped << '}';
     separator = ",";
   }
   out << "]}\n";

@@ -23,8 +23,9 @@ struct NvmeBenchResult {
   double p99_us = 0;
   double cpu_us_per_mib = 0;
   double bound_cpu_us_per_mib = 0;
-  double hash_us_per_mib = 0;  // What the checksum of cold blocks takes of the first.
-  double write_gbps = 0;       // Of what is written beside the reads; 0 for the others.
+  double hash_us_per_mib = 0;        // What the checksum of cold blocks takes of the first.
+  double write_gbps = 0;             // Of what is written beside the reads; 0 for the others.
+  std::uint64_t blocks_skipped = 0;  // That left host memory before they were written.
 };
 
 struct NvmeBenchReport {
@@ -35,7 +36,7 @@ struct NvmeBenchReport {
   std::vector<NvmeBenchResult> cases;
 };
 
-// A line a case, and one below it where there are fewer pairs than make a median.
+// A line a case; below them what was skipped, and whether there are fewer pairs than make a median.
 void PrintTable(std::ostream& out, const NvmeBenchReport& report);
 
 // {"bench": "nvme", "machine": {...}, "io", "store_bytes", "host_bytes", "request_bytes", "cases":

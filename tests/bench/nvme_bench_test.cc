@@ -96,7 +96,8 @@ NvmeBenchReport ExampleReport() {
                           .cpu_us_per_mib = 45.5,
                           .bound_cpu_us_per_mib = 8.25,
                           .hash_us_per_mib = 35,
-                          .write_gbps = 0});
+                          .write_gbps = 0,
+                          .blocks_skipped = 0});
   return report;
 }
 
@@ -111,8 +112,10 @@ TEST(NvmeBenchReportTest, PrintsALineACaseAndWarnsOfFewPairs) {
             "35.0     0.00     41\n");
 
   report.cases.front().pairs = 3;
+  report.cases.front().blocks_skipped = 12;
   std::ostringstream few;
   PrintTable(few, report);
+  EXPECT_THAT(few.str(), HasSubstr("onboard, 1.00 MiB: 12 blocks left host memory before"));
   EXPECT_THAT(few.str(), HasSubstr("Only 3 pairs of slices"));
 }
 
@@ -128,7 +131,8 @@ TEST(NvmeBenchReportTest, PrintsOneJsonObjectWithEveryNumber) {
   EXPECT_EQ(json["cases"][0], nlohmann::json::parse(R"({
     "name": "onboard", "block_bytes": 1048576, "pairs": 41, "gbps": 2.75, "bound_gbps": 3,
     "ratio": 0.921, "p50_us": 1234.5, "p99_us": 9876.5, "cpu_us_per_mib": 45.5,
-    "bound_cpu_us_per_mib": 8.25, "hash_us_per_mib": 35, "write_gbps": 0})"));
+    "bound_cpu_us_per_mib": 8.25, "hash_us_per_mib": 35, "write_gbps": 0,
+    "blocks_skipped": 0})"));
 }
 
 }  // namespace

@@ -736,7 +736,7 @@ class BenchTest(CommandTest):
 
 
 class NvmeBenchTest(CommandTest):
-    """What `bench nvme` refuses before it touches the drive."""
+    """The shape of what `bench nvme` measures, what it refuses, and that it cleans up."""
 
     CASES = ("offload", "onboard", "mixed", "mixed_unlimited")
 
@@ -774,6 +774,25 @@ class NvmeBenchTest(CommandTest):
     def test_says_what_room_it_needs_and_takes_none_where_there_is_too_little(self):
         self.refuse(1, ("--store-bytes", "900TiB"), "files of 1.76 PiB", "are free",
                     "lower --store-bytes")
+
+    def test_measures_every_case_beside_its_bound(self):
+        sizes = (65536, 262144)
+        with tempfile.TemporaryDirectory() as folder:
+            done = kvferry("bench", "nvme", "--dir", folder, "--store-bytes", "128MiB",
+                           "--host-bytes", "16MiB", "--block", "64KiB,256KiB", "--seconds", "0.1",
+                           "--json", "--quiet")
+            self.assertEqual((done.returncode, done.stderr.decode()), (0, ""))
+            self.assertEqual(os.listdir(folder), [])
+        report = json.loads(done.stdout)
+        self.assertEqual(report["bench"], "nvme")
+        self.assertIn(report["io"], ("io_uring", "threads"))
+        self.assertEqual([(case["name"], case["block_bytes"]) for case in report["cases"]],
+                         [(name, size) for size in sizes for name in self.CASES])
+        for case in report["cases"]:
+            self.assertGreaterEqual(case["pairs"], 3, case)
+            for name in ("gbps", "bound_gbps", "ratio", "p50_us", "p99_us", "cpu_us_per_mib",
+                         "bound_cpu_us_per_mib"):
+                self.assertGreater(case[name], 0, case)
 
     def test_leaves_nothing_when_it_is_ended_early(self):
         for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
