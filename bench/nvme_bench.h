@@ -25,7 +25,7 @@ struct NvmeBenchOptions {
   std::string dir;                 // Of the files; needed.
   std::vector<std::string> cases;  // Of kNvmeBenchCases; empty: all.
   std::vector<std::uint64_t> block_bytes{256 * kKiB, kMiB, 4 * kMiB};
-  double seconds = 200;  // Of measuring in all, shared alike; filling the tier comes on top.
+  double seconds = 240;  // Of measuring in all, shared alike; filling the tier comes on top.
   std::uint64_t host_bytes = 512 * kMiB;
   std::uint64_t store_bytes = 4 * kGiB;  // Of the tier's files, all included.
   std::uint32_t copy_threads = 1;

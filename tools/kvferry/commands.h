@@ -45,7 +45,7 @@ struct NvmeBenchArguments {
   std::string dir;
   std::vector<std::string> cases;
   std::vector<std::string> blocks{"256KiB", "1MiB", "4MiB"};
-  double seconds = 200;
+  double seconds = 240;
   std::string host_bytes = "512MiB";
   std::string store_bytes = "4GiB";
   std::uint32_t copy_threads = 1;
