@@ -116,11 +116,16 @@ std::uint64_t NvmeArrows::Withdraw(RecordIndex record, bool deletes_row) {
   if (book_.index()[record].nvme_state != CopyState::kResident) {
     return queued_erasures();  // One that is being written finds out when the write ends.
   }
+  const SegmentMoves::Move* const move = moves_.Find(record);
+  // The row of the new place may be on its way into the manifest.
+  const std::uint32_t target = move == nullptr ? 0 : move->target;
   EndMove(record);
   const std::uint32_t page = book_.index().use(record).nvme_page;
   SetState(record, CopyState::kAbsent);
-  if (deletes_row && store_->commit().CanDelete()) {
-    store_->commit().Delete(page);
+  for (const std::uint32_t row : {page, target}) {
+    if (deletes_row && row != 0 && store_->commit().CanDelete()) {
+      store_->commit().Delete(row);
+    }
   }
   return queued_erasures();
 }
