@@ -19,11 +19,14 @@ EngineCore::Progress EngineCore::BeginErase(std::uint32_t number) {
   if (record != kNoRecord) {
     WithdrawAll(record, MissReason::kErased);
   }
-  // Also without a record: a row that was recorded in vain may be waiting for its deletion.
-  if (nvme_ != nullptr && nvme_->queued_erasures() > nvme_->durable_erasures()) {
+  // Also without a record: a row that was recorded in vain may be waiting for its deletion, and
+  // that of an evicted block for its segment's next life.
+  if (nvme_ != nullptr && (nvme_->queued_erasures() > nvme_->durable_erasures() ||
+                           !nvme_->AreRowsGone(nvme_->newest_victim()))) {
     const std::uint32_t operation = requests_.BeginNext(number);
     requests_.operation(operation).stage = Operation::Stage::kErasing;
     requests_.operation(operation).erasure = nvme_->queued_erasures();
+    requests_.operation(operation).victim = nvme_->newest_victim();
     AwaitDurable(operation);
   } else {
     requests_.SkipNext(request);

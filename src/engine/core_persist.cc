@@ -78,7 +78,8 @@ void EngineCore::GoOnDurable() {
     const std::uint32_t number = awaiting_durable_[i];
     if (requests_.operation(number).stage == Operation::Stage::kPersisting) {
       GoOnPersisting(number);
-    } else if (requests_.operation(number).erasure <= nvme_->durable_erasures()) {
+    } else if (requests_.operation(number).erasure <= nvme_->durable_erasures() &&
+               nvme_->AreRowsGone(requests_.operation(number).victim)) {
       EndOperation(number, MissReason::kNone);
     }
     if (requests_.operation(number).stage != Operation::Stage::kFree) {

@@ -99,6 +99,9 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   bool CanErase() const { return store_->is_scanned() && store_->commit().CanDelete(); }
   std::uint64_t queued_erasures() const { return store_->commit().queued_deletions(); }
   std::uint64_t durable_erasures() const { return store_->commit().durable_deletions(); }
+  // Rows of blocks that were evicted go with their segment's life, which has a number.
+  std::uint64_t newest_victim() const { return store_->newest_victim(); }
+  bool AreRowsGone(std::uint64_t victim) const { return store_->AreRowsGone(victim); }
 
   tiers::GroupCommit& commit() { return store_->commit(); }
 

@@ -31,6 +31,10 @@ void NvmeArrows::OnVictim(std::uint32_t segment) noexcept {
                                     kept + size <= kept_max && budget_.Allows(now_, size));
     if (!is_kept) {
       ++stats_.evictions;
+      if (store_->table()[segment].phase == tiers::SegmentPhase::kQuarantined &&
+          store_->commit().CanDelete()) {
+        store_->commit().Delete(book_.index().use(record).nvme_page);  // No new life does it.
+      }
       Evict(record, MissReason::kEvictedByReuse);
       continue;
     }

@@ -13,8 +13,8 @@ constexpr std::uint32_t kOperations = testing::Rounds(200);
 
 // The world stops the process when a request ends later than 100 ms past its deadline, and when
 // requests are open though nothing will ever happen.
-SimCounts RunAll(FaultLevel faults) {
-  SimCounts sums;
+SimOutcome RunAll(FaultLevel faults) {
+  SimOutcome sums;
   for (std::uint32_t residents = 1; residents <= 8; ++residents) {
     for (std::uint32_t callers = 1; callers <= 16; ++callers) {
       SimProgress progress;
@@ -23,7 +23,9 @@ SimCounts RunAll(FaultLevel faults) {
                       .faults = faults,
                       .residents_max = residents,
                       .callers = callers});
-      sums += world.Run(progress).counts;
+      const SimOutcome outcome = world.Run(progress);
+      sums.counts += outcome.counts;
+      sums.faults += outcome.faults;
     }
   }
   return sums;
@@ -31,7 +33,7 @@ SimCounts RunAll(FaultLevel faults) {
 
 // A caller that waits for a block that waits for the caller.
 TEST(EngineProgressTest, EachCallEndsInTimeWithOneToEightBlocksAndSixteenCallers) {
-  const SimCounts sums = RunAll(FaultLevel::kNone);
+  const SimCounts sums = RunAll(FaultLevel::kNone).counts;
 
   EXPECT_EQ(sums.operations, 128U * kOperations);
   EXPECT_GT(sums.evictions, testing::Rounds(1'000));
@@ -40,11 +42,14 @@ TEST(EngineProgressTest, EachCallEndsInTimeWithOneToEightBlocksAndSixteenCallers
 
 // A place in memory that a failed or endless transfer keeps for ever.
 TEST(EngineProgressTest, EachCallEndsInTimeWhileTheDriveFails) {
-  const SimCounts sums = RunAll(FaultLevel::kHostile);
+  const SimOutcome sums = RunAll(FaultLevel::kHostile);
 
-  EXPECT_EQ(sums.operations, 128U * kOperations);
-  EXPECT_GT(sums.failed_checks, 0U);
-  EXPECT_GT(sums.offloads, testing::Rounds(100));
+  EXPECT_EQ(sums.counts.operations, 128U * kOperations);
+  EXPECT_GT(sums.counts.offloads, testing::Rounds(100));
+  EXPECT_GT(sums.faults.total(), testing::Rounds(100));
+  if (testing::Rounds(2) == 2) {  // Wrong bytes that somebody reads are rare among the faults.
+    EXPECT_GT(sums.counts.failed_checks, 0U);
+  }
 }
 
 }  // namespace

@@ -172,8 +172,9 @@ bool GroupCommit::is_idle() const noexcept {
 }
 
 Instant GroupCommit::next_deadline() const noexcept {
-  const Instant close =
-      has_first_ && count_ < kGroups ? first_at_ + options_.commit_time : Instant::max();
+  const Instant close = has_first_ && HasPending() && count_ < kGroups
+                            ? first_at_ + options_.commit_time
+                            : Instant::max();
   // A full manifest tells when it has room again; a closed one does not.
   const bool waits = groups_[first_].phase == Phase::kSynced && retry_at_ > now_;
   return waits ? std::min(close, retry_at_) : close;

@@ -37,6 +37,14 @@ SegmentCleaner::SegmentCleaner(const Options& options, const Parts& parts)
   }
 }
 
+bool SegmentCleaner::AreRowsGone(std::uint64_t up_to_victim) const noexcept {
+  return std::none_of(slots_.begin(), slots_.end(), [up_to_victim](const Slot& slot) {
+    return slot.victim != 0 && slot.victim <= up_to_victim &&
+           (slot.stage == Stage::kEmptying || slot.stage == Stage::kDrained ||
+            slot.stage == Stage::kRecording);
+  });
+}
+
 std::optional<std::uint32_t> SegmentCleaner::TakeClean() {
   if (clean_.empty()) {
     return std::nullopt;
@@ -109,8 +117,8 @@ void SegmentCleaner::BeginNext(bool may_empty) {
     slot.stage = Stage::kEmptying;
     const bool is_victim = table_[*next].phase == SegmentPhase::kSealed;
     table_[*next].phase = SegmentPhase::kEmptying;
+    slot.victim = is_victim ? ++reuses_ : 0;
     if (is_victim) {
-      ++reuses_;
       sink_.OnVictim(*next);
     }
   }

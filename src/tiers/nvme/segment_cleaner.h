@@ -66,6 +66,10 @@ class SegmentCleaner final : private IoSink, private ManifestSink {
   Instant next_deadline() const noexcept;
   std::uint64_t next_generation() const noexcept { return next_generation_; }
   std::uint64_t reuses() const noexcept { return reuses_; }
+  // Victims are numbered. The rows of one are there until its next life is recorded; whether that
+  // is so for all up to this one.
+  std::uint64_t newest_victim() const noexcept { return reuses_; }
+  bool AreRowsGone(std::uint64_t up_to_victim) const noexcept;
   // Nothing of it is in the ring or the manifest.
   bool is_quiet() const noexcept;
 
@@ -92,6 +96,7 @@ class SegmentCleaner final : private IoSink, private ManifestSink {
     Stage stage = Stage::kFree;
     std::uint32_t segment = 0;
     std::uint64_t old_generation = 0;
+    std::uint64_t victim = 0;         // Its number; 0: it held nothing.
     std::uint32_t sync_failures = 0;  // When the header was written.
     Instant retry_at;
   };

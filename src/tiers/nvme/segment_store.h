@@ -106,6 +106,12 @@ class SegmentStore final : private CommitSink,
   // Blocks can only stay where one segment is kept back to move them to.
   bool CanProtect() const noexcept { return table_.segment_count() >= kSegmentsToProtect; }
 
+  // As SegmentCleaner.
+  std::uint64_t newest_victim() const noexcept { return cleaner_->newest_victim(); }
+  bool AreRowsGone(std::uint64_t up_to_victim) const noexcept {
+    return cleaner_->AreRowsGone(up_to_victim);
+  }
+
   // Where a page lies.
   std::uint32_t DriveOf(std::uint32_t page) const {
     return table_.SegmentOf(page) % options_.drive_count;
