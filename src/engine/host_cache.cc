@@ -196,7 +196,7 @@ MissReason HostCache::MakeRoom(const Claim& claim,
         return MissReason::kNone;
       }
     }
-    const Wish wish{.size_bytes = victims < kVictimsMax / 2 ? block.size_bytes : 0};
+    const Wish wish{.size_bytes = victims < kVictimsMax / 2 ? std::uint32_t{block.size_bytes} : 0};
     if (++victims > kVictimsMax || !EvictOne(claim, wish, claim.reason_to_leave)) {
       return MissReason::kDropped;
     }
