@@ -111,12 +111,12 @@ void NvmeArrows::SetState(RecordIndex record, CopyState state) {
   book_.index().Update(record, [state](BlockRecord& changed) { changed.nvme_state = state; });
 }
 
-std::uint64_t NvmeArrows::Withdraw(RecordIndex record, bool deletes_row) {
+void NvmeArrows::Withdraw(RecordIndex record, bool deletes_row) {
   SetPersisted(record, false);
   if (book_.index()[record].nvme_state != CopyState::kResident) {
-    return queued_erasures();  // One that is being written finds out when the write ends.
+    return;  // One that is being written finds out when the write ends.
   }
-  const SegmentMoves::Move* const move = moves_.Find(record);
+  const SegmentMoves::Move* const move = MoveOf(record);
   // The row of the new place may be on its way into the manifest.
   const std::uint32_t target = move == nullptr ? 0 : move->target;
   EndMove(record);
@@ -127,7 +127,6 @@ std::uint64_t NvmeArrows::Withdraw(RecordIndex record, bool deletes_row) {
       store_->commit().Delete(row);
     }
   }
-  return queued_erasures();
 }
 
 // The place is needed, or lost; the block stays where it is elsewhere.

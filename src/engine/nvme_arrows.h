@@ -93,9 +93,9 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
 
   // What survives a restart ----------------------------------------------------------------------
   // The record's copy is withdrawn: no longer a hit, its pages dead. With `deletes_row`, for which
-  // CanErase must hold, a restart will not find it either, once durable_erasures() has reached the
-  // number that is returned.
-  std::uint64_t Withdraw(RecordIndex record, bool deletes_row);
+  // CanErase must hold, a restart will not find it either, once durable_erasures() has reached what
+  // queued_erasures() is then.
+  void Withdraw(RecordIndex record, bool deletes_row);
   bool CanErase() const { return store_->is_scanned() && store_->commit().CanDelete(); }
   std::uint64_t queued_erasures() const { return store_->commit().queued_deletions(); }
   std::uint64_t durable_erasures() const { return store_->commit().durable_deletions(); }
@@ -146,8 +146,6 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   // What was written is to be made durable without waiting for more.
   void Hurry() { store_->commit().Hurry(); }
   const tiers::SegmentStore& store() const { return *store_; }
-  // Groups that became durable, and erasures: rises when a wait for either may be over.
-  std::uint64_t progress() const { return store_->commit().commits() + durable_erasures(); }
   // Adds what it counts, and gives what it holds.
   void AddTo(EngineStats& stats) const;
   // Adds one for each write in flight that reads the record's host copy.
@@ -187,6 +185,10 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   void OnWrongBytes(const Transfer& transfer);
 
   // segment_moves: what leaves a segment that is being emptied and stays in the tier.
+  // Null where the record does not move.
+  SegmentMoves::Move* MoveOf(RecordIndex record) {
+    return book_.index()[record].is_moving != 0 ? moves_.Find(record) : nullptr;
+  }
   void StartMoves();
   bool StartMove(SegmentMoves::Move& move);
   void EndMove(RecordIndex record);

@@ -24,7 +24,7 @@ bool NvmeArrows::FillRow(std::uint32_t owner, std::uint32_t page, tiers::BlockRo
     return false;
   }
   const BlockRecord& block = book_.index()[record];
-  const SegmentMoves::Move* const move = block.is_moving != 0 ? moves_.Find(record) : nullptr;
+  const SegmentMoves::Move* const move = MoveOf(record);
   const bool is_here = IsAt(record, page) || (move != nullptr && move->target == page);
   if (!is_here || !block.is_indexed ||
       block.namespace_epoch != namespaces_.epoch(NamespaceHandle{block.namespace_index})) {
@@ -73,7 +73,7 @@ void NvmeArrows::OnEntryEnd(std::uint32_t owner,
       OnLost(record, page, is_rewrite);
       break;
     case tiers::CommitSink::End::kUnwanted: {
-      const SegmentMoves::Move* const move = moves_.Find(record);
+      const SegmentMoves::Move* const move = MoveOf(record);
       if (move != nullptr && move->target == page) {
         Evict(record, MissReason::kEvictedByReuse);
       }
@@ -83,7 +83,7 @@ void NvmeArrows::OnEntryEnd(std::uint32_t owner,
 }
 
 void NvmeArrows::OnDurable(RecordIndex record, std::uint32_t page, std::uint8_t flags) {
-  SegmentMoves::Move* const move = moves_.Find(record);
+  SegmentMoves::Move* const move = MoveOf(record);
   if (move != nullptr && move->target == page) {
     // The old place's row goes with its segment's life.
     const std::uint64_t size = SizeOf(record);
@@ -106,7 +106,7 @@ void NvmeArrows::OnDurable(RecordIndex record, std::uint32_t page, std::uint8_t 
 }
 
 void NvmeArrows::OnLost(RecordIndex record, std::uint32_t page, bool is_rewrite) {
-  SegmentMoves::Move* const move = moves_.Find(record);
+  SegmentMoves::Move* const move = MoveOf(record);
   if (move != nullptr && move->target == page) {
     move->stage = SegmentMoves::Stage::kWaiting;
     move->target = 0;

@@ -122,7 +122,7 @@ void NvmeArrows::OnWriteDone(Transfer& transfer) {
   const bool is_move = transfer.is_move;
   Free(transfer);
   const auto owner = static_cast<std::uint32_t>(record);
-  SegmentMoves::Move* const move = is_move ? moves_.Find(record) : nullptr;
+  SegmentMoves::Move* const move = is_move ? MoveOf(record) : nullptr;
   const bool is_wanted =
       is_move ? move != nullptr && move->target == page : book_.index()[record].is_indexed;
   if (is_whole && is_wanted) {

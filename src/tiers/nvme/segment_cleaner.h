@@ -64,7 +64,6 @@ class SegmentCleaner final : private IoSink, private ManifestSink {
   void Step(Instant now, bool may_empty);
   // When a step is needed at the latest if nothing else happens.
   Instant next_deadline() const noexcept;
-  std::uint64_t next_generation() const noexcept { return next_generation_; }
   std::uint64_t reuses() const noexcept { return reuses_; }
   // Victims are numbered. The rows of one are there until its next life is recorded; whether that
   // is so for all up to this one.
