@@ -54,7 +54,9 @@ class BenchFileTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
-  std::string path_ = ::testing::TempDir() + "kvferry_bench_file_test";
+  // A file of each test's own: the tests of a fixture run side by side.
+  std::string path_ = ::testing::TempDir() + "kvferry_bench_file_" +
+                      ::testing::UnitTest::GetInstance()->current_test_info()->name();
   std::unique_ptr<tiers::HostMemory> memory_;
 };
 

@@ -52,13 +52,18 @@ class PlainLoopTest : public ::testing::TestWithParam<IoBackend> {
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
+  static std::string TestFile() {
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::ranges::replace(name, '/', '_');
+    return ::testing::TempDir() + "kvferry_plain_loop_" + name;
+  }
   std::span<std::byte> bytes() const { return memory_->bytes(); }
   std::span<std::byte> Slot(std::size_t index) const {
     return bytes().subspan(index * kBlockBytes, kBlockBytes);
   }
 
-  std::string path_ =
-      ::testing::TempDir() + "kvferry_plain_loop_" + std::to_string(static_cast<int>(GetParam()));
+  // A file of each test's own: the tests of a fixture run side by side.
+  std::string path_ = TestFile();
   std::unique_ptr<tiers::HostMemory> memory_;
   FileDescriptor file_;
   PlainLoop::Options options_;
