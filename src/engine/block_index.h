@@ -30,10 +30,11 @@ struct BlockView {
 };
 
 // Records and the hash table over them. All memory is taken at creation: 72 bytes a record and 7.3
-// for its place in the table, which is made of cache lines of ten places each, in shards that
-// readers of one do not see changed together. A line that is full sends its keys to the next one
-// and counts them, so keys of one home cost each other time; past kLinesPassedMax full lines a key
-// is refused, which only keys that are no digests can bring about.
+// for its place in the table, which is made of cache lines of eleven places each, in shards that
+// readers of one do not see changed together. A line that is full sends its keys to the next ones
+// and counts them, and has them back when it has a place again: so a look-up reads as few lines
+// after years as in a fresh table, whether the key is there or not. Past kLinesPassedMax full lines
+// a key is refused, which only keys that are no digests can bring about.
 //
 // Look() is thread-safe and takes no lock; everything else is for the mover thread, which reads
 // plainly what only it writes.
@@ -49,6 +50,10 @@ class BlockIndex {
   RecordIndex Find(const BlockKey& key) const noexcept;
   // Begins to bring the key's place into the cache; for runs of look-ups.
   void Prefetch(const BlockKey& key) const noexcept;
+  // The same for the line after the key's own, if keys of that one lie there; reads the key's own.
+  void PrefetchOverflow(const BlockKey& key) const noexcept;
+  // How many lines tell that the key is not there, if it is not.
+  std::uint32_t LinesToRead(const BlockKey& key) const noexcept;
   // A record that can be found by `fresh.key`, which must not be there yet; a copy of `fresh`.
   // kNoRecord if all are taken, or the lines near the key's home are full.
   RecordIndex Add(const BlockRecord& fresh);
@@ -87,37 +92,55 @@ class BlockIndex {
   void Look(std::span<const BlockKey> keys, std::span<BlockView> views) const;
 
  private:
-  static constexpr std::uint32_t kLinePlaces = 10;
+  static constexpr std::uint32_t kLinePlaces = 11;
   // Bounds a look-up, and Line::overflow: what passes a line has its home and its place this near.
   static constexpr std::uint32_t kLinesPassedMax = 256;
   static_assert(kLinesPassedMax * kLinePlaces <= 0xffff);
   static constexpr std::uint16_t kFullLine = (1U << kLinePlaces) - 1;
+  // What a place says of how many lines its key has passed; this many, or more.
+  static constexpr unsigned kPassedMax = 15;
 
-  // Four tags a word, so that a reader loads and compares them together; the last word has two, the
-  // count of overflown keys, and a bit for each place that is used. Changed in a shard's write.
+  // Tags of a byte, eight a word, so that a reader loads and compares them together; the second
+  // word has three, the count of overflown keys, and for six places how many lines their keys have
+  // passed; `more` has that of the others, and a bit for each place that is used. Changed in a
+  // shard's write.
   struct alignas(64) Line {
-    std::array<std::atomic<std::uint64_t>, 3> words{};
+    std::array<std::atomic<std::uint64_t>, 2> words{};
+    std::atomic<std::uint32_t> more = 0;
     std::array<std::atomic<std::uint32_t>, kLinePlaces> records{};
 
     std::uint32_t record(std::uint32_t place) const noexcept {
       return records[place].load(std::memory_order_acquire);
     }
-    unsigned used_places() const noexcept { return ShortAt(kUsedShort); }
-    // Keys of this line, or passing it, that lie in later ones.
-    unsigned overflow() const noexcept { return ShortAt(kOverflowShort); }
+    unsigned used_places() const noexcept {
+      return more.load(std::memory_order_acquire) >> kUsedShift;
+    }
+    // Keys of this line, or passing it, that lie in later ones. A line that has any is full.
+    unsigned overflow() const noexcept {
+      return words[1].load(std::memory_order_acquire) >> kOverflowShift & 0xffff;
+    }
+    // Lines that the key of a used place has passed, at most kPassedMax.
+    unsigned passed(std::uint32_t place) const noexcept;
+    std::uint8_t tag(std::uint32_t place) const noexcept {
+      return static_cast<std::uint8_t>(words[place / 8].load(std::memory_order_acquire) >>
+                                       place % 8 * 8);
+    }
     // Those of the used places that have this tag.
-    unsigned PlacesOf(std::uint16_t tag) const noexcept;
-    void SetUsed(unsigned places) noexcept { SetShort(kUsedShort, places); }
-    void SetOverflow(unsigned keys) noexcept { SetShort(kOverflowShort, keys); }
-    void SetPlace(std::uint32_t place, std::uint16_t tag, std::uint32_t record) noexcept;
+    unsigned PlacesOf(std::uint8_t tag) const noexcept;
+    void SetOverflow(unsigned keys) noexcept { SetWord(1, kOverflowShift, 0xffff, keys); }
+    // Uses a place for a record.
+    void Use(std::uint32_t place, std::uint8_t tag, unsigned passed, std::uint32_t record) noexcept;
+    void Free(std::uint32_t place) noexcept;
 
    private:
-    static constexpr std::uint32_t kOverflowShort = 10;
-    static constexpr std::uint32_t kUsedShort = 11;
-    unsigned ShortAt(std::uint32_t index) const noexcept {
-      return words[index / 4].load(std::memory_order_acquire) >> (index % 4 * 16) & 0xffff;
-    }
-    void SetShort(std::uint32_t index, unsigned value) noexcept;
+    static constexpr std::uint32_t kOverflowShift = 24;
+    static constexpr std::uint32_t kPassedShift = 40;
+    static constexpr std::uint32_t kPassedInWord = 6;
+    static constexpr std::uint32_t kUsedShift = 20;
+    void SetWord(std::size_t index,
+                 std::uint32_t shift,
+                 std::uint64_t mask,
+                 std::uint64_t value) noexcept;
   };
   static_assert(sizeof(Line) == 64);
 
@@ -147,14 +170,21 @@ class BlockIndex {
   std::size_t HomeOf(std::uint64_t hash) const noexcept {
     return ShardNumber(hash) * shard_lines_ + ((hash >> 32) * shard_lines_ >> 32);
   }
-  static std::uint16_t TagOf(std::uint64_t hash) noexcept {
-    return static_cast<std::uint16_t>(hash >> 8);
+  static std::uint8_t TagOf(std::uint64_t hash) noexcept {
+    return static_cast<std::uint8_t>(hash >> 8);
   }
   // The one that follows it in the shard of the hash.
   std::size_t LineAfter(std::uint64_t hash, std::size_t line_index) const noexcept {
     const std::size_t first = ShardNumber(hash) * shard_lines_;
     return line_index + 1 < first + shard_lines_ ? line_index + 1 : first;
   }
+  // Lines that the key of a used place has passed.
+  std::size_t PassedTo(std::size_t line_index, std::uint32_t place) const noexcept;
+  // A place of the line whose key has passed at least this many; kLinePlaces if there is none.
+  std::uint32_t PlaceThatPassed(std::size_t line_index, std::size_t distance) const noexcept;
+  // Has keys that have passed a line with a free place back, from the nearest line that has one,
+  // and so on with that line.
+  void TakeBack(std::uint64_t hash, std::size_t line_index) noexcept;
   // Whether a line near the key's home has a place.
   bool HasPlaceFor(std::uint64_t hash) const noexcept;
   // Of any thread: reads what may change as Look() does.

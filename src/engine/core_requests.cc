@@ -28,6 +28,11 @@ void EngineCore::PrefetchKeys(const Request& request, std::uint32_t begun) {
   for (std::size_t i = begin; i < end; ++i) {
     book_.Prefetch(keys[i]);
   }
+  // What is new is looked for in every line that keys of its own may have overflown to.
+  const std::size_t begins = std::min<std::size_t>(request.next + kKeysAtOnce, keys.size());
+  for (std::size_t i = request.next; i < begins; ++i) {
+    book_.index().PrefetchOverflow(keys[i]);
+  }
 }
 
 void EngineCore::Advance(std::uint32_t number) {

@@ -239,8 +239,8 @@ bool HostCache::EvictOne(const Claim& claim, Wish wish, MissReason reason) {
   return true;
 }
 
-// To take a block out of the tables is to look at two places in far memory, whose addresses a
-// single eviction knows too late. Asked for together they cost little more than one.
+// To take a block out of the tables is to look at two or three places in far memory, whose
+// addresses a single eviction knows too late. Asked for together they cost little more than one.
 void HostCache::PrefetchVictims() {
   std::array<EntryIndex, kVictimsAhead> next{};
   const std::size_t count = policy_->PeekVictims(next);
@@ -248,6 +248,12 @@ void HostCache::PrefetchVictims() {
     const RecordIndex record = book_.RecordOf(entry);
     if (record != kNoRecord) {
       book_.Prefetch(book_.index()[record].key);
+    }
+  }
+  for (const EntryIndex entry : std::span(next).first(count)) {
+    const RecordIndex record = book_.RecordOf(entry);
+    if (record != kNoRecord) {
+      book_.index().PrefetchOverflow(book_.index()[record].key);
     }
   }
   evictions_to_peek_ = kVictimsAhead;
