@@ -13,6 +13,9 @@ namespace kvferry::engine {
 namespace {
 
 constexpr std::string_view kPrefix = "namespace/";
+// The value of the highest number that was ever given: the rows of one that was erased since may
+// still be there, and must not become blocks of another namespace.
+constexpr std::string_view kHighest = "namespaces";
 constexpr std::size_t kHexDigits = 2 * sizeof(NamespaceId::bytes);
 
 std::string NameOf(std::uint16_t number) {
@@ -92,6 +95,14 @@ Status DurableNamespaces::Load(tiers::Manifest& manifest, tiers::GroupCommit& co
   KVFERRY_ASSIGN_OR_RETURN(const std::vector<tiers::MetaValue> stored, manifest.ReadMeta(kPrefix));
   const std::vector<Entry> before = std::exchange(entries_, {});
   std::fill(current_.begin(), current_.end(), std::uint16_t{0});
+  KVFERRY_ASSIGN_OR_RETURN(const std::vector<tiers::MetaValue> given, manifest.ReadMeta(kHighest));
+  for (const auto& [name, text] : given) {
+    std::string_view digits = text;
+    std::uint16_t highest = 0;
+    if (name == kHighest && TakeNumber(digits, 10, highest)) {
+      next_ = std::max(next_, highest + 1U);
+    }
+  }
   for (const auto& [name, text] : stored) {
     std::string_view digits = std::string_view(name).substr(kPrefix.size());
     std::uint16_t number = 0;
@@ -128,8 +139,11 @@ std::optional<std::uint16_t> DurableNamespaces::NumberOf(std::uint16_t index,
   const auto number = static_cast<std::uint16_t>(next_);
   Know(number, {index, epoch});
   const NamespaceHandle in{index};
+  commit.PutMeta(std::string(kHighest), std::to_string(number));
   commit.PutMeta(NameOf(number), Write({namespaces_.id(in), namespaces_.block_bytes(in),
                                         namespaces_.tenant_number(in)}));
+  // Whoever finds a block of this epoch after a crash finds none of an earlier one.
+  Forget(index, &commit);
   return number;
 }
 

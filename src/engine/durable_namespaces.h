@@ -30,7 +30,8 @@ class DurableNamespaces {
   // table are left alone, and unknown. The manifest's error.
   Status Load(tiers::Manifest& manifest, tiers::GroupCommit& commit);
 
-  // The number of a namespace's blocks of `epoch`; a new one is recorded with the next commit.
+  // The number of a namespace's blocks of `epoch`; a new one is recorded with the next commit, and
+  // with it the erasure of the earlier epochs.
   // Nothing once all numbers were given.
   std::optional<std::uint16_t> NumberOf(std::uint16_t index,
                                         std::uint8_t epoch,

@@ -225,7 +225,12 @@ class UsageTest(CommandTest):
         self.assert_usage(("trace",))
 
     def test_stress_says_what_it_needs(self):
-        self.assert_usage(("stress",), "--sim")
+        self.assert_usage(("stress",), "--sim", "--kills")
+        self.assert_usage(("stress", "--sim", "--kills", "1", "--dir", "x"), "one of", "--kills")
+        self.assert_usage(("stress", "--kills", "1"), "--kills", "--dir", "empty folder")
+        for value in ("0", "-1", "many"):
+            self.assert_usage(("stress", "--kills", value, "--dir", "x"), "--kills",
+                              "whole number")
         self.assert_usage(("stress", "--sim", "--faults", "evil"), "--faults", "evil", "hostile")
         for option in ("--seeds", "--ops", "--jobs"):
             for value in ("0", "-1", "1.5", "99999999999999999999999", ""):
@@ -667,6 +672,39 @@ class StressTest(CommandTest):
             self.assertEqual(int(rows[name.replace("_", " ")]), report[name], name)
         faults = dict(re.findall(r"(?m)^  (\w[\w -]*?) +(\d+)$", text))
         self.assertEqual({name: int(count) for name, count in faults.items()}, report["faults"])
+
+
+class StressKillsTest(CommandTest):
+    """Processes that are killed over real files; tests/stress runs them in earnest."""
+
+    COUNTS = ("seed", "kills", "operations", "acknowledged", "blocks_compared", "blocks_found",
+              "segments_reused", "violations")
+
+    def test_json_and_a_store_that_stays(self):
+        with tempfile.TemporaryDirectory() as folder:
+            store = os.path.join(folder, "store")
+            done = kvferry("stress", "--kills", "20", "--dir", store, "--seed", "7", "--json")
+            self.assertEqual((done.returncode, done.stderr.decode()), (0, ""))
+            report = json.loads(done.stdout)
+            self.assertEqual(list(report), ["stress", *self.COUNTS, "faults", "failing_seed"])
+            self.assertEqual([report[name] for name in ("stress", "seed", "kills", "violations")],
+                             ["kills", 7, 20, 0])
+            self.assertIsNone(report["failing_seed"])
+            self.assertGreater(report["acknowledged"], 0)
+            self.assertGreater(report["blocks_found"], 0)
+            self.assertEqual(sum(report["faults"].values()), 20)
+            self.assertIn("batch written", report["faults"])
+            for command in ("fsck", "inspect"):
+                self.assertEqual(kvferry(command, store).returncode, 0, command)
+
+    def test_a_folder_that_holds_something_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "file"), "w", encoding="utf-8") as file:
+                file.write("mine")
+            done = kvferry("stress", "--kills", "1", "--dir", folder)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("not an empty folder", done.stderr.decode())
+            self.assertEqual(os.listdir(folder), ["file"])
 
 
 class BenchTest(CommandTest):

@@ -61,6 +61,18 @@ TEST(BlockModelTest, AnErasureThatEndedEarlyProvesNothing) {
   EXPECT_EQ(model.VersionOf(0), 0U);
 }
 
+// A store that forgot an erasure, and yet kept what was persisted later, would mix the two.
+TEST(BlockModelTest, WhatIsPersistedMakesEarlierErasuresOfItsNamespaceDurable) {
+  BlockModel model(1, 2);
+  model.EraseNamespace(0);
+  model.EndPersist(0, model.DisturbancesOf(0));
+
+  model.Crash();
+
+  EXPECT_EQ(model.OldestOf(0), 1U);
+  EXPECT_EQ(model.OldestOf(1), 0U);
+}
+
 TEST(BlockModelTest, ErasingANamespaceEndsTheVersionsOfItsKeysOnly) {
   BlockModel model(2, 2);
 

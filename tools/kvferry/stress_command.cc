@@ -1,17 +1,17 @@
 // `kvferry stress`: the engine against faults, from a seed.
-#include <unistd.h>
-
-#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "commands.h"
 #include "exit_code.h"
 #include "number_checks.h"
 #include "progress_bar.h"
+#include "stress/kill_rounds.h"
 #include "stress/sim_batch.h"
-
-#include <nlohmann/json.hpp>
+#include "stress_report.h"
+#include "tiers/nvme/kill_points.h"
 
 namespace kvferry::tool {
 namespace {
@@ -19,6 +19,13 @@ namespace {
 // From here on, every kind of fault must have happened: a run that injects none of a kind has not
 // tested it.
 constexpr std::uint64_t kOperationsForEveryFault = 100'000;
+
+// Likewise for kill points; a point that is hard to meet is tried again.
+constexpr std::uint64_t kKillsForEveryPoint = 60;
+
+Status Invalid(const char* what) {
+  return Status::Error(StatusCode::kInvalidArgument, what);
+}
 
 stress::FaultLevel LevelOf(const std::string& name) {
   return name == "none"   ? stress::FaultLevel::kNone
@@ -30,133 +37,155 @@ bool CanHappen(sim::SimFault fault) {
   return sim::Befalls(fault, sim::SimTarget::kRead) || sim::Befalls(fault, sim::SimTarget::kWrite);
 }
 
-std::string NeverInjected(const stress::SimBatchOutcome& outcome) {
-  std::string names;
-  for (const sim::SimFault fault : sim::AllSimFaults()) {
-    if (CanHappen(fault) && outcome.faults.of(fault) == 0) {
-      names.append(names.empty() ? "" : ", ").append(sim::ToString(fault));
-    }
-  }
-  return names;
-}
-
 std::string ReplayCommand(const StressArguments& arguments, const stress::SimViolation& violation) {
   return "kvferry stress --sim --seeds 1 --seed " + std::to_string(violation.seed) + " --ops " +
          std::to_string(violation.operations) + " --faults " + arguments.level;
 }
 
-template <class Visit>
-void ForEachCount(const stress::SimCounts& counts, Visit&& visit) {
-  visit("operations", counts.operations);
-  visit("steps", counts.steps);
-  visit("blocks compared", counts.blocks_compared);
-  visit("hits nvme", counts.hits_nvme);
-  visit("offloads", counts.offloads);
-  visit("evictions", counts.evictions);
-  visit("coalesced reads", counts.coalesced_reads);
-  visit("failed checks", counts.failed_checks);
-  visit("cancelled", counts.cancelled);
-  visit("deadlines missed", counts.deadlines_missed);
-  visit("other namespace", counts.other_namespace);
-}
-
-std::string ToJson(const StressArguments& arguments, const stress::SimBatchOutcome& outcome) {
-  nlohmann::ordered_json json;
-  json["stress"] = "sim";
-  json["seed"] = arguments.seed;
-  json["seeds"] = outcome.seeds;
-  ForEachCount(outcome.counts, [&json](std::string name, std::uint64_t value) {
-    std::replace(name.begin(), name.end(), ' ', '_');
-    json[name] = value;
-  });
-  json["violations"] = outcome.violations;
-  json["faults"] = nlohmann::ordered_json::object();
+StressReport ReportOf(const StressArguments& arguments, const stress::SimBatchOutcome& outcome) {
+  const stress::SimCounts& counts = outcome.counts;
+  StressReport report;
+  report.kind = "sim";
+  report.seed = arguments.seed;
+  report.counts = {{"seeds", outcome.seeds},
+                   {"operations", counts.operations},
+                   {"steps", counts.steps},
+                   {"blocks compared", counts.blocks_compared},
+                   {"hits nvme", counts.hits_nvme},
+                   {"offloads", counts.offloads},
+                   {"evictions", counts.evictions},
+                   {"coalesced reads", counts.coalesced_reads},
+                   {"failed checks", counts.failed_checks},
+                   {"cancelled", counts.cancelled},
+                   {"deadlines missed", counts.deadlines_missed},
+                   {"other namespace", counts.other_namespace}};
+  report.violations = outcome.violations;
   for (const sim::SimFault fault : sim::AllSimFaults()) {
     if (CanHappen(fault)) {
-      json["faults"][std::string(sim::ToString(fault))] = outcome.faults.of(fault);
+      report.faults.emplace_back(sim::ToString(fault), outcome.faults.of(fault));
     }
   }
-  json["failing_seed"] = nullptr;
   if (outcome.first) {
-    json["failing_seed"] = outcome.first->seed;
-    json["failing_operations"] = outcome.first->operations;
-    json["failure"] = outcome.first->text;
-    json["replay"] = ReplayCommand(arguments, *outcome.first);
+    report.failure = StressFailure{outcome.first->seed,
+                                   {"operations", outcome.first->operations},
+                                   outcome.first->text,
+                                   ReplayCommand(arguments, *outcome.first)};
   }
-  return json.dump(2) + "\n";
+  return report;
 }
 
-std::string ToText(const StressArguments& arguments, const stress::SimBatchOutcome& outcome) {
-  std::string text;
-  const auto line = [&text](std::string name, std::uint64_t value) {
-    name.resize(std::max<std::size_t>(name.size() + 1, 24), ' ');
-    text.append(name).append(std::to_string(value)).append(1, '\n');
-  };
-  line("seeds", outcome.seeds);
-  ForEachCount(outcome.counts, line);
-  text += "faults injected\n";
-  for (const sim::SimFault fault : sim::AllSimFaults()) {
-    if (CanHappen(fault)) {
-      line("  " + std::string(sim::ToString(fault)), outcome.faults.of(fault));
+// The progress line, painted by the work itself: processes are forked beside it, so that there may
+// be no thread.
+class StressProgress {
+ public:
+  StressProgress(const StressArguments& arguments, std::string unit, std::uint64_t total)
+      : is_shown_(!arguments.is_quiet && IsProgressTerminal()),
+        options_({"running", std::move(unit), total, true}) {}
+  StressProgress(const StressProgress&) = delete;
+  StressProgress& operator=(const StressProgress&) = delete;
+  ~StressProgress() {
+    if (is_shown_) {
+      std::fputs("\r\033[K", stderr);
     }
   }
-  line("violations", outcome.violations);
-  if (outcome.first) {
-    text += "\nseed " + std::to_string(outcome.first->seed) + " fails within " +
-            std::to_string(outcome.first->operations) + " operations:\n  " + outcome.first->text +
-            "run it again: " + ReplayCommand(arguments, *outcome.first) + "\n";
+
+  void Show(std::uint64_t done) const {
+    if (is_shown_) {
+      const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
+      std::fprintf(stderr, "\r\033[K%s", ProgressLine(options_, done, elapsed).c_str());
+    }
   }
-  return text;
+
+ private:
+  bool is_shown_;
+  ProgressOptions options_;
+  Instant started_ = Clock::now();
+};
+
+// `has_volume`: it was enough for every kind of fault to have happened.
+int PrintReport(const StressArguments& arguments, const StressReport& report, bool has_volume) {
+  const int printed = PrintOutput(arguments.is_json ? ToJson(report) : ToText(report));
+  if (printed != kExitOk || report.violations > 0) {
+    return kExitFailure;
+  }
+  const std::string missing = NeverInjected(report);
+  if (has_volume && !missing.empty()) {
+    std::fprintf(stderr, "kvferry: never injected: %s; run more\n", missing.c_str());
+    return kExitFailure;
+  }
+  return kExitOk;
 }
 
 int RunSim(const StressArguments& arguments) {
+  if (arguments.seed > UINT64_MAX - arguments.seeds) {
+    return ReportStatus(Invalid("--seed and --seeds together pass the last seed, 2^64 - 1"));
+  }
   stress::SimBatchOptions options;
   options.first_seed = arguments.seed;
   options.seeds = arguments.seeds;
   options.operations = arguments.operations;
   options.faults = LevelOf(arguments.level);
   options.jobs = arguments.jobs;
-  const bool is_shown = !arguments.is_quiet && IsProgressTerminal();
-  const auto started = Clock::now();
+  const StressProgress progress(arguments, "seeds", arguments.seeds);
   const auto show = [&](std::uint64_t done) {
-    if (is_shown) {
-      const double elapsed = std::chrono::duration<double>(Clock::now() - started).count();
-      const std::string bar =
-          ProgressLine({"running", "seeds", arguments.seeds, true}, done, elapsed);
-      std::fprintf(stderr, "\r\033[K%s", bar.c_str());
-    }
+    progress.Show(done);
   };
   const Result<stress::SimBatchOutcome> outcome = stress::RunSimSeeds(options, show);
-  if (is_shown) {
-    std::fputs("\r\033[K", stderr);
-  }
   if (!outcome.has_value()) {
     return ReportStatus(outcome.error());
   }
-  const int printed =
-      PrintOutput(arguments.is_json ? ToJson(arguments, *outcome) : ToText(arguments, *outcome));
-  if (printed != kExitOk || outcome->violations > 0) {
-    return kExitFailure;
+  return PrintReport(
+      arguments, ReportOf(arguments, *outcome),
+      arguments.level != "none" && outcome->counts.operations >= kOperationsForEveryFault);
+}
+
+int RunKills(const StressArguments& arguments) {
+  if (arguments.folder.empty()) {
+    return ReportStatus(Invalid("--kills needs --dir: an empty folder for the store"));
   }
-  const std::string missing = NeverInjected(*outcome);
-  if (arguments.level != "none" && !missing.empty() &&
-      outcome->counts.operations >= kOperationsForEveryFault) {
-    std::fprintf(stderr, "kvferry: never injected: %s; run more seeds\n", missing.c_str());
-    return kExitFailure;
+  const StressProgress progress(arguments, "kills", arguments.kills);
+  const auto show = [&](std::uint64_t done) {
+    progress.Show(done);
+  };
+  const Result<stress::KillOutcome> outcome =
+      stress::RunKillRounds({arguments.folder, arguments.seed, arguments.kills}, show);
+  if (!outcome.has_value()) {
+    return ReportStatus(outcome.error());
   }
-  return kExitOk;
+  StressReport report;
+  report.kind = "kills";
+  report.seed = arguments.seed;
+  report.counts = {{"kills", outcome->kills},
+                   {"operations", outcome->operations},
+                   {"acknowledged", outcome->acknowledged},
+                   {"blocks compared", outcome->blocks_compared},
+                   {"blocks found", outcome->blocks_found},
+                   {"segments reused", outcome->segments_reused}};
+  report.violations = outcome->violations;
+  report.faults_title = "kills at";
+  for (const tiers::KillPoint point : tiers::AllKillPoints()) {
+    report.faults.emplace_back(tiers::ToString(point),
+                               outcome->at_points.at(static_cast<std::size_t>(point)));
+  }
+  report.faults.emplace_back("random moment", outcome->at_random);
+  if (outcome->first) {
+    report.failure = StressFailure{arguments.seed,
+                                   {"kills", outcome->first->kill},
+                                   outcome->first->text,
+                                   "kvferry stress --kills " + std::to_string(arguments.kills) +
+                                       " --dir ANOTHER --seed " + std::to_string(arguments.seed)};
+  }
+  return PrintReport(arguments, report, outcome->kills >= kKillsForEveryPoint);
 }
 
 int RunStress(const StressArguments& arguments) {
-  if (!arguments.is_sim) {
-    return ReportStatus(Status::Error(StatusCode::kInvalidArgument,
-                                      "stress needs --sim: the engine over simulated devices"));
+  const int modes = (arguments.is_sim ? 1 : 0) + (arguments.kills > 0 ? 1 : 0);
+  if (modes != 1) {
+    return ReportStatus(Invalid(
+        "stress needs one of --sim (the engine over simulated devices) and --kills (an engine on "
+        "real files, whose process is killed)"));
   }
-  if (arguments.seed > UINT64_MAX - arguments.seeds) {
-    return ReportStatus(Status::Error(StatusCode::kInvalidArgument,
-                                      "--seed and --seeds together pass the last seed, 2^64 - 1"));
-  }
-  return RunSim(arguments);
+  return arguments.is_sim ? RunSim(arguments) : RunKills(arguments);
 }
 
 }  // namespace
@@ -167,26 +196,39 @@ void AddStressCommand(CLI::App& app, StressArguments& arguments, int& exit_code)
   stress->add_flag("--sim", arguments.is_sim,
                    "Over simulated memory, drive and clock: callers put, get, prefetch, pin, erase "
                    "and cancel at random; after every step all invariants are checked");
-  stress->add_option("--seeds", arguments.seeds, "Runs, each from a seed of its own")
+  stress
+      ->add_option("--kills", arguments.kills,
+                   "On real files in --dir: N processes work at random and are killed, at kill "
+                   "points and at random; each looks first for what was acknowledged before")
+      ->type_name("N")
+      ->check(WholeNumber(1, 10'000'000));
+  stress
+      ->add_option("--dir", arguments.folder,
+                   "The folder of the store of --kills: empty, or a new one; it stays")
+      ->type_name("DIR");
+  stress->add_option("--seeds", arguments.seeds, "Runs of --sim, each from a seed of its own")
       ->type_name("N")
       ->check(WholeNumber(1, 1'000'000'000))
       ->capture_default_str();
-  stress->add_option("--seed", arguments.seed, "The first seed; a seed's run is always the same")
+  stress
+      ->add_option(
+          "--seed", arguments.seed,
+          "The first seed; a seed's run is always the same, but for the moments of --kills")
       ->type_name("S")
       ->check(WholeNumber(0, UINT64_MAX))
       ->capture_default_str();
-  stress->add_option("--ops", arguments.operations, "Operations of each run")
+  stress->add_option("--ops", arguments.operations, "Operations of each run of --sim")
       ->type_name("M")
       ->check(WholeNumber(1, 10'000'000))
       ->capture_default_str();
   stress
       ->add_option("--faults", arguments.level,
-                   "How often an operation of the drive goes wrong: hostile (1 in 32), rare "
+                   "How often an operation of --sim's drive goes wrong: hostile (1 in 32), rare "
                    "(1 in 1,000), none")
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"hostile", "rare", "none"}))
       ->capture_default_str();
-  stress->add_option("--jobs", arguments.jobs, "Processes at a time")
+  stress->add_option("--jobs", arguments.jobs, "Processes of --sim at a time")
       ->type_name("N")
       ->check(WholeNumber(1, 1'024))
       ->default_str("one for each core");

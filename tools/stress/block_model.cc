@@ -115,6 +115,10 @@ void BlockModel::Disturb(std::uint32_t key) {
 void BlockModel::EndPersist(std::uint32_t key, std::uint32_t disturbances_before) {
   State& state = states_[key];
   state.is_persisted = state.disturbances == disturbances_before && state.erases == 0;
+  if (state.is_persisted) {
+    // With it the erasures of its namespace before it are durable.
+    state.oldest_durable = state.oldest;
+  }
 }
 
 void BlockModel::Crash() {

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "tiers/nvme/kill_points.h"
 
 namespace kvferry::tiers {
 
@@ -169,8 +170,10 @@ Status MakeOnAll(std::vector<FoundDrive>& found,
                   .checksum_kind = ChecksumKind::kXxh3};
     KVFERRY_RETURN_IF_ERROR(found[i].drive->WriteSuperblock(superblock));
   }
+  Pass(KillPoint::kStoreWritten);
   for (FoundDrive& drive : found) {
     KVFERRY_RETURN_IF_ERROR(drive.drive->Publish());
+    Pass(KillPoint::kStorePublished);
   }
   return Status::Ok();
 }
@@ -283,6 +286,7 @@ Status ChangeSize(std::vector<FoundDrive>& found, const StoreLayout& target) {
     const StoreLayout& layout = drive.choice.superblock.layout;
     if (layout.segment_count < target.segment_count) {
       KVFERRY_RETURN_IF_ERROR(drive.drive->Extend(layout, target));
+      Pass(KillPoint::kStoreExtended);
     }
   }
   for (FoundDrive& drive : found) {

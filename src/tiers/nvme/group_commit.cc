@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "tiers/nvme/kill_points.h"
 
 namespace kvferry::tiers {
 namespace {
@@ -140,6 +141,7 @@ void GroupCommit::MarkDrive(std::uint32_t segment) {
 }
 
 void GroupCommit::PutMeta(const std::string& name, const std::string& value) {
+  std::erase_if(meta_puts_, [&](const MetaValue& put) { return put.name == name; });
   meta_puts_.push_back({name, value});
   NoteFirst();
 }
@@ -225,6 +227,7 @@ void GroupCommit::StartSyncs(Group& group) {
   for (Sync& sync : group.syncs) {
     if (sync.state == Sync::State::kWanted && ring_.Submit(sync).ok()) {
       sync.state = Sync::State::kInFlight;
+      Pass(KillPoint::kSyncBegun);
     }
     is_synced = is_synced && sync.state == Sync::State::kNone;
   }
@@ -238,6 +241,7 @@ void GroupCommit::OnIoDone(IoOp& op) noexcept {
   Group& group = groups_[sync.group];
   KVFERRY_CHECK(group.phase == Phase::kSyncing && sync.state == Sync::State::kInFlight);
   sync.state = Sync::State::kNone;
+  Pass(KillPoint::kSyncEnded);
   if (!sync.status.ok()) {
     FailUnsynced();
   }
@@ -319,6 +323,7 @@ void GroupCommit::Record(Group& group) {
   FillBatch(group);
   if (const Status taken = manifest_.Submit(group); taken.ok()) {
     group.phase = Phase::kRecording;
+    Pass(KillPoint::kBatchBegun);
     return;
   }
   // The manifest opens its store again; what was to be recorded waits for that.
@@ -332,6 +337,7 @@ void GroupCommit::Record(Group& group) {
 void GroupCommit::OnManifestDone(ManifestBatch& batch) noexcept {
   auto& group = static_cast<Group&>(batch);
   KVFERRY_CHECK(&group == &groups_[first_] && group.phase == Phase::kRecording);
+  Pass(KillPoint::kBatchEnded);
   first_ = (first_ + 1) % kGroups;
   --count_;
   const std::size_t deleted = std::exchange(group.deletion_count, 0U);

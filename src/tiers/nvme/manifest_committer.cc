@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "tiers/nvme/kill_points.h"
 
 namespace kvferry::tiers {
 namespace {
@@ -189,9 +190,11 @@ void ManifestCommitter::Commit() {
     waiting_.pop_front();
     has_failed = has_failed_;
   }
+  Pass(KillPoint::kBatchWriting);
   batch->status = has_failed
                       ? Status::Error(StatusCode::kUnavailable, "an earlier batch has failed")
                       : database_->Write(*batch);
+  Pass(KillPoint::kBatchWritten);
   if (batch->status.ok() && batch->is_synced) {
     pause_ = Duration(0);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "tiers/nvme/kill_points.h"
 #include "tiers/nvme/segment_header.h"
 
 namespace kvferry::tiers {
@@ -169,6 +170,7 @@ void SegmentCleaner::Record(Slot& slot) {
   slot.batch.segment_puts.push_back(table_.RowOf(slot.segment, SegmentState::kClean));
   if (manifest_.Submit(slot.batch).ok()) {
     slot.stage = Stage::kRecording;
+    Pass(KillPoint::kReuseBegun);
   } else {
     Retry(slot, Stage::kDrained);
   }
@@ -177,6 +179,7 @@ void SegmentCleaner::Record(Slot& slot) {
 void SegmentCleaner::OnManifestDone(ManifestBatch& batch) noexcept {
   Slot& slot = slots_[static_cast<LifeBatch&>(batch).slot];
   KVFERRY_CHECK(slot.stage == Stage::kRecording);
+  Pass(KillPoint::kReuseRecorded);
   if (batch.status.ok()) {
     slot.stage = Stage::kRecorded;
   } else {
@@ -205,6 +208,7 @@ void SegmentCleaner::WriteHeader(Slot& slot) {
 void SegmentCleaner::OnIoDone(IoOp& op) noexcept {
   Slot& slot = slots_[static_cast<HeaderOp&>(op).slot];
   if (slot.stage == Stage::kHeading) {
+    Pass(KillPoint::kHeaderWritten);
     if (op.status.ok()) {
       slot.stage = Stage::kHeaded;
     } else {
@@ -213,6 +217,7 @@ void SegmentCleaner::OnIoDone(IoOp& op) noexcept {
     return;
   }
   KVFERRY_CHECK(slot.stage == Stage::kSyncing);
+  Pass(KillPoint::kHeaderSynced);
   if (!op.status.ok()) {
     commit_.FailUnsynced();
   }

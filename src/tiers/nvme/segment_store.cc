@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "tiers/nvme/kill_points.h"
 #include "tiers/nvme/segment_footer.h"
 
 namespace kvferry::tiers {
@@ -164,6 +165,7 @@ bool SegmentStore::OpenNext(SegmentStream of, bool is_move) {
 }
 
 void SegmentStore::Written(std::uint32_t owner, std::uint32_t page, std::uint64_t size_bytes) {
+  Pass(KillPoint::kPayloadWritten);
   commit_->Add(owner, page, size_bytes);
 }
 
@@ -269,12 +271,14 @@ void SegmentStore::WriteFooter(std::uint32_t segment) {
   const std::uint32_t first_page = FooterFirstPage(table_.pages_per_segment(), row_count);
   footer_op_.offset_bytes = OffsetOf(table_.FirstPageOf(segment) + first_page);
   is_footer_in_flight_ = ring_.Submit(footer_op_).ok();
+  Pass(KillPoint::kFooterBegun);
 }
 
 // A footer that could not be written is missed only when the manifest is lost.
 void SegmentStore::OnIoDone(IoOp& op) noexcept {
   KVFERRY_CHECK(&op == &footer_op_ && is_footer_in_flight_);
   is_footer_in_flight_ = false;
+  Pass(KillPoint::kFooterWritten);
   const std::uint32_t segment = sealing_.front();
   sealing_.erase(sealing_.begin());
   if (table_[segment].phase != SegmentPhase::kSealing) {
