@@ -51,6 +51,7 @@ Result<NamespaceHandle> NamespaceTable::Add(const Namespace& description,
     tenants_[tenant].host_quota_bytes = options.host_quota_bytes;
     tenants_[tenant].nvme_quota_bytes = options.nvme_quota_bytes;
   }
+  Publish(added);
   return added;
 }
 
@@ -65,7 +66,9 @@ Result<NamespaceHandle> NamespaceTable::Restore(const NamespaceId& id,
   options.block_bytes = block_bytes;
   options.tenant = tenant;
   const MutexLock lock(mutex_);
-  return FindOrAdd(id, options);
+  KVFERRY_ASSIGN_OR_RETURN(const NamespaceHandle restored, FindOrAdd(id, options));
+  Publish(restored);
+  return restored;
 }
 
 Result<NamespaceHandle> NamespaceTable::FindOrAdd(const NamespaceId& id,
@@ -101,11 +104,14 @@ Result<NamespaceHandle> NamespaceTable::FindOrAdd(const NamespaceId& id,
     entry.block_bytes = options.block_bytes;
     entry.tenant = TenantIndex(options);
   }
-  if (index == count) {
-    // Pairs with Contains(): who sees the count sees the entry.
-    count_.store(count + 1, std::memory_order_release);
-  }
   return NamespaceHandle{static_cast<std::uint16_t>(index)};
+}
+
+void NamespaceTable::Publish(NamespaceHandle added) {
+  // Pairs with Contains(): who sees the count sees the entry, and its tenant's quota.
+  if (added.index == count_.load(std::memory_order_relaxed)) {
+    count_.store(added.index + 1U, std::memory_order_release);
+  }
 }
 
 Status NamespaceTable::BeginErase(NamespaceHandle in) {

@@ -93,8 +93,10 @@ class NamespaceTable {
     std::atomic<std::uint64_t> nvme_quota_bytes = kNoQuota;
   };
 
+  // A new entry is seen by nobody before it is published.
   Result<NamespaceHandle> FindOrAdd(const NamespaceId& id, const NamespaceOptions& options)
       KVFERRY_REQUIRES(mutex_);
+  void Publish(NamespaceHandle added) KVFERRY_REQUIRES(mutex_);
   // The index of a tenant, a new one if it is not known yet; one for each namespace suffices.
   std::uint32_t TenantIndex(const NamespaceOptions& options) KVFERRY_REQUIRES(mutex_);
 

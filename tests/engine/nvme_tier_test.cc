@@ -17,115 +17,20 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_blocks.h"
+#include "tests/support/tier_engine.h"
 
 namespace kvferry {
 namespace {
 
-using testing::BytesOf;
 using testing::KeyOf;
 using testing::KeysOf;
-using testing::NamespaceOf;
+using testing::TierEngine;
 
-constexpr std::uint32_t kBlockBytes = 64 << 10;
+constexpr std::uint32_t kBlockBytes = TierEngine::kBlockBytes;
 
-// A folder of its own, and engines one after the other over it.
-class NvmeTierTest : public ::testing::TestWithParam<NvmeIo> {
+class NvmeTierTest : public ::testing::TestWithParam<NvmeIo>, public TierEngine {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "kvferry_tier_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    options_.host.bytes = 8 << 20;
-    options_.host.is_populated = false;
-    options_.block_bytes = kBlockBytes;
-    options_.copy_threads = 1;
-    options_.nvme.paths = {folder_ + "/drive"};
-    options_.nvme.capacity_bytes = 64 << 20;
-    options_.nvme.segment_bytes = 1 << 20;
-    options_.nvme.io = GetParam();
-  }
-  void TearDown() override {
-    CloseEngine();
-    std::filesystem::remove_all(folder_);
-  }
-
-  void OpenEngine() {
-    auto engine = Engine::Open(options_);
-    ASSERT_OK(engine);
-    engine_ = std::move(*engine);
-    auto queue = engine_->CreateCompletionQueue(64);
-    ASSERT_OK(queue);
-    queue_ = std::move(*queue);
-    auto handle = engine_->AddNamespace(NamespaceOf("model"), {.block_bytes = kBlockBytes});
-    ASSERT_OK(handle);
-    space_ = *handle;
-    const Instant give_up_at = Clock::now() + std::chrono::seconds(30);
-    while (!engine_->Stats().nvme_store.is_scanned && Clock::now() < give_up_at) {
-      EXPECT_EQ(Erase({KeyOf(1'000'000)}).code(), StatusCode::kOk);  // Waits for the scan.
-    }
-  }
-  void CloseEngine() {
-    queue_.reset();
-    if (engine_ != nullptr) {
-      EXPECT_OK(engine_->Close());
-      engine_.reset();
-    }
-  }
-
-  Completion Await(const Result<Ticket>& ticket) {
-    EXPECT_OK(ticket);
-    if (!ticket.ok()) {
-      return {};
-    }
-    EXPECT_OK(queue_->Wait(Clock::now() + std::chrono::seconds(60)));
-    std::array<Completion, 1> done;
-    EXPECT_EQ(queue_->Poll(done), 1U);
-    return done[0];
-  }
-  // Blocks number first to first + count - 1, stored.
-  void Put(std::uint64_t first, std::size_t count) {
-    for (std::uint64_t number = first; number < first + count; ++number) {
-      const BlockKey key = KeyOf(number);
-      const std::vector<std::byte> bytes = BytesOf(number, kBlockBytes);
-      const std::array<const std::byte*, 1> sources{bytes.data()};
-      const Completion done = Await(
-          engine_->Put({.in = space_, .keys = std::span(&key, 1), .sources = sources}, *queue_));
-      EXPECT_EQ(done.blocks_ready, 1U);
-    }
-  }
-  Completion Persist(std::uint64_t first, std::size_t count) {
-    const std::vector<BlockKey> keys = KeysOf(first, count);
-    return Await(engine_->Persist({.in = space_, .keys = keys}, *queue_));
-  }
-  Status Erase(const std::vector<BlockKey>& keys) {
-    return Await(engine_->Erase({.in = space_, .keys = keys}, *queue_)).status;
-  }
-  // Whether block `number` is there, with its bytes; wrong ones fail the test.
-  bool Get(std::uint64_t number) {
-    const BlockKey key = KeyOf(number);
-    std::vector<std::byte> bytes(kBlockBytes);
-    const std::array<std::byte*, 1> targets{bytes.data()};
-    const Completion done = Await(
-        engine_->Get({.in = space_, .keys = std::span(&key, 1), .targets = targets}, *queue_));
-    if (done.blocks_ready == 1) {
-      EXPECT_EQ(bytes, BytesOf(number, kBlockBytes)) << "block " << number;
-    }
-    return done.blocks_ready == 1;
-  }
-  std::size_t CountOf(std::uint64_t first, std::size_t count) {
-    std::size_t found = 0;
-    for (std::uint64_t number = first; number < first + count; ++number) {
-      found += Get(number) ? 1U : 0U;
-    }
-    return found;
-  }
-  std::string DataFile() const { return folder_ + "/drive/blocks.kvferry"; }
-
-  std::string folder_;
-  EngineOptions options_;
-  std::unique_ptr<Engine> engine_;
-  std::unique_ptr<CompletionQueue> queue_;
-  NamespaceHandle space_;
+  void SetUp() override { options_.nvme.io = GetParam(); }
 };
 
 TEST_P(NvmeTierTest, WhatIsPersistedIsThereAfterAClose) {
