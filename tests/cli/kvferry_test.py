@@ -225,12 +225,13 @@ class UsageTest(CommandTest):
         self.assert_usage(("trace",))
 
     def test_stress_says_what_it_needs(self):
-        self.assert_usage(("stress",), "--sim", "--kills")
+        self.assert_usage(("stress",), "--sim", "--kills", "--power-cuts")
         self.assert_usage(("stress", "--sim", "--kills", "1", "--dir", "x"), "one of", "--kills")
         self.assert_usage(("stress", "--kills", "1"), "--kills", "--dir", "empty folder")
         for value in ("0", "-1", "many"):
             self.assert_usage(("stress", "--kills", value, "--dir", "x"), "--kills",
                               "whole number")
+            self.assert_usage(("stress", "--power-cuts", value), "--power-cuts", "whole number")
         self.assert_usage(("stress", "--sim", "--faults", "evil"), "--faults", "evil", "hostile")
         for option in ("--seeds", "--ops", "--jobs"):
             for value in ("0", "-1", "1.5", "99999999999999999999999", ""):
@@ -705,6 +706,24 @@ class StressKillsTest(CommandTest):
             self.assertEqual(done.returncode, 2)
             self.assertIn("not an empty folder", done.stderr.decode())
             self.assertEqual(os.listdir(folder), ["file"])
+
+
+class StressPowerCutsTest(CommandTest):
+    """Power cuts under the real manifest; tests/stress runs them in earnest."""
+
+    def test_json_counts_the_cuts(self):
+        done = kvferry("stress", "--power-cuts", "60", "--seed", "7", "--json")
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, ""))
+        report = json.loads(done.stdout)
+        self.assertEqual(list(report), ["stress", "seed", "power_cuts", "operations",
+                                        "acknowledged", "blocks_compared", "blocks_found",
+                                        "violations", "faults", "failing_seed"])
+        self.assertEqual([report["stress"], report["seed"], report["violations"]],
+                         ["power_cuts", 7, 0])
+        self.assertGreaterEqual(report["power_cuts"], 60)
+        self.assertGreater(report["acknowledged"], 0)
+        self.assertGreater(report["faults"]["cut within a change"], 0)
+        self.assertGreater(report["faults"]["cut between changes"], 0)
 
 
 class BenchTest(CommandTest):

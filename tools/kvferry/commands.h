@@ -19,7 +19,8 @@ struct ConvertArguments {
 
 struct StressArguments {
   bool is_sim = false;
-  std::uint64_t kills = 0;  // 0: none are asked for.
+  std::uint64_t kills = 0;       // 0: none are asked for.
+  std::uint64_t power_cuts = 0;  // Likewise.
   std::string folder;
   std::uint64_t seeds = 200;
   std::uint64_t seed = 1;

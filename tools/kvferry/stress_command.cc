@@ -1,7 +1,13 @@
 // `kvferry stress`: the engine against faults, from a seed.
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "commands.h"
@@ -22,6 +28,11 @@ constexpr std::uint64_t kOperationsForEveryFault = 100'000;
 
 // Likewise for kill points; a point that is hard to meet is tried again.
 constexpr std::uint64_t kKillsForEveryPoint = 60;
+
+// And for the two moments of a power cut.
+constexpr std::uint64_t kCutsForEveryKind = 200;
+// Power cuts of one seed.
+constexpr std::uint64_t kCutsPerSeed = 25;
 
 Status Invalid(const char* what) {
   return Status::Error(StatusCode::kInvalidArgument, what);
@@ -178,14 +189,90 @@ int RunKills(const StressArguments& arguments) {
   return PrintReport(arguments, report, outcome->kills >= kKillsForEveryPoint);
 }
 
+// A folder for the time of a run, which nothing is left in.
+class EmptyFolder {
+ public:
+  EmptyFolder() {
+    std::error_code error;
+    std::string pattern = std::filesystem::temp_directory_path(error) / "kvferry_stress_XXXXXX";
+    if (!error && ::mkdtemp(pattern.data()) != nullptr) {
+      path_ = pattern;
+    }
+  }
+  EmptyFolder(const EmptyFolder&) = delete;
+  EmptyFolder& operator=(const EmptyFolder&) = delete;
+  ~EmptyFolder() {
+    if (!path_.empty()) {
+      ::rmdir(path_.c_str());
+    }
+  }
+  // Empty if it could not be made.
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+int RunPowerCuts(const StressArguments& arguments) {
+  const EmptyFolder folder;
+  if (folder.path().empty()) {
+    return ReportStatus(Status::Error(StatusCode::kIoError, "no temporary folder can be made"));
+  }
+  stress::SimBatchOptions options;
+  options.first_seed = arguments.seed;
+  options.seeds = (arguments.power_cuts + kCutsPerSeed - 1) / kCutsPerSeed;
+  options.faults = stress::FaultLevel::kNone;
+  options.jobs = arguments.jobs;
+  options.repeated_percent = 0;
+  options.seeds_per_process = 4;
+  options.power_cuts = static_cast<std::uint32_t>(std::min(kCutsPerSeed, arguments.power_cuts));
+  options.manifest_folder = folder.path();
+  const StressProgress progress(arguments, "power cuts", arguments.power_cuts);
+  const auto show = [&](std::uint64_t done) {
+    progress.Show(std::min(done * kCutsPerSeed, arguments.power_cuts));
+  };
+  const Result<stress::SimBatchOutcome> outcome = stress::RunSimSeeds(options, show);
+  if (!outcome.has_value()) {
+    return ReportStatus(outcome.error());
+  }
+  const stress::SimCounts& counts = outcome->counts;
+  StressReport report;
+  report.kind = "power cuts";
+  report.seed = arguments.seed;
+  report.counts = {{"power cuts", counts.power_cuts},
+                   {"operations", counts.operations},
+                   {"acknowledged", counts.acknowledged},
+                   {"blocks compared", counts.blocks_compared},
+                   {"blocks found", counts.found}};
+  report.violations = outcome->violations;
+  report.faults = {{"cut within a change", counts.cuts_within_changes},
+                   {"cut between changes",
+                    counts.power_cuts - std::min(counts.power_cuts, counts.cuts_within_changes)},
+                   {"kill", counts.crashes - std::min(counts.crashes, counts.power_cuts)}};
+  if (outcome->first) {
+    const std::uint64_t seed = outcome->first->seed;
+    report.failure =
+        StressFailure{seed,
+                      {"power cuts", options.power_cuts},
+                      outcome->first->text,
+                      "kvferry stress --power-cuts " + std::to_string(options.power_cuts) +
+                          " --seed " + std::to_string(seed)};
+  }
+  return PrintReport(arguments, report, counts.power_cuts >= kCutsForEveryKind);
+}
+
 int RunStress(const StressArguments& arguments) {
-  const int modes = (arguments.is_sim ? 1 : 0) + (arguments.kills > 0 ? 1 : 0);
+  const int modes = (arguments.is_sim ? 1 : 0) + (arguments.kills > 0 ? 1 : 0) +
+                    (arguments.power_cuts > 0 ? 1 : 0);
   if (modes != 1) {
     return ReportStatus(Invalid(
-        "stress needs one of --sim (the engine over simulated devices) and --kills (an engine on "
-        "real files, whose process is killed)"));
+        "stress needs one of --sim (the engine over simulated devices), --kills (an engine on "
+        "real files, whose process is killed) and --power-cuts (the real manifest over simulated "
+        "devices, whose power goes)"));
   }
-  return arguments.is_sim ? RunSim(arguments) : RunKills(arguments);
+  return arguments.is_sim      ? RunSim(arguments)
+         : arguments.kills > 0 ? RunKills(arguments)
+                               : RunPowerCuts(arguments);
 }
 
 }  // namespace
@@ -206,6 +293,13 @@ void AddStressCommand(CLI::App& app, StressArguments& arguments, int& exit_code)
       ->add_option("--dir", arguments.folder,
                    "The folder of the store of --kills: empty, or a new one; it stays")
       ->type_name("DIR");
+  stress
+      ->add_option("--power-cuts", arguments.power_cuts,
+                   "Over simulated drives and the real manifest, its files in memory: N times the "
+                   "power goes, also between two of these files' changes; what was not synced is "
+                   "torn, and what was acknowledged must be there")
+      ->type_name("N")
+      ->check(WholeNumber(1, 100'000'000));
   stress->add_option("--seeds", arguments.seeds, "Runs of --sim, each from a seed of its own")
       ->type_name("N")
       ->check(WholeNumber(1, 1'000'000'000))
@@ -228,7 +322,7 @@ void AddStressCommand(CLI::App& app, StressArguments& arguments, int& exit_code)
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"hostile", "rare", "none"}))
       ->capture_default_str();
-  stress->add_option("--jobs", arguments.jobs, "Processes of --sim at a time")
+  stress->add_option("--jobs", arguments.jobs, "Processes of --sim and --power-cuts at a time")
       ->type_name("N")
       ->check(WholeNumber(1, 1'024))
       ->default_str("one for each core");

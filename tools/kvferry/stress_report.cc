@@ -23,7 +23,7 @@ std::string LineOf(std::string name, std::uint64_t count) {
 
 std::string ToJson(const StressReport& report) {
   nlohmann::ordered_json json;
-  json["stress"] = report.kind;
+  json["stress"] = KeyOf(report.kind);
   json["seed"] = report.seed;
   for (const auto& [name, count] : report.counts) {
     json[KeyOf(name)] = count;

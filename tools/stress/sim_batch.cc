@@ -19,8 +19,6 @@
 namespace kvferry::stress {
 namespace {
 
-// Seeds that one process runs: a process costs some milliseconds.
-constexpr std::uint64_t kSeedsPerChild = 64;
 constexpr std::size_t kTextMax = 4'096;
 
 // What a child tells, in memory that it shares with its parent.
@@ -65,7 +63,12 @@ struct Child {
 void RunInChild(const SimBatchOptions& options, const Child& child, Report& report) {
   for (std::uint64_t seed = child.first_seed; seed < child.first_seed + child.seeds; ++seed) {
     ::alarm(options.seed_seconds_max);  // Ends the process, which is then a violation.
-    const SimOptions one{seed, child.operations, options.faults};
+    SimOptions one;
+    one.seed = seed;
+    one.operations = child.operations;
+    one.faults = options.faults;
+    one.power_cuts = options.power_cuts;
+    one.manifest_folder = options.manifest_folder;
     const SimOutcome outcome = SimWorld(one).Run(report.progress);
     if (seed % 100 < options.repeated_percent) {
       SimProgress ignored;
@@ -180,7 +183,7 @@ class Batch {
         }
         ::new (reports[started].get()) Report;
         running[started].first_seed = next_;
-        running[started].seeds = std::min(kSeedsPerChild, End() - next_);
+        running[started].seeds = std::min(options_.seeds_per_process, End() - next_);
         running[started].operations = options_.operations;
         next_ += running[started].seeds;
         KVFERRY_RETURN_IF_ERROR(Fork(options_, running[started], *reports[started].get()));
@@ -211,8 +214,10 @@ class Batch {
     ++outcome_.violations;
     if (!outcome_.first) {
       outcome_.first = SimViolation{child.first_seed + done, options_.operations, text};
-      KVFERRY_RETURN_IF_ERROR(Shrink(
-          options_, static_cast<std::uint32_t>(report.progress.operations), *outcome_.first));
+      if (options_.power_cuts == 0) {
+        KVFERRY_RETURN_IF_ERROR(Shrink(
+            options_, static_cast<std::uint32_t>(report.progress.operations), *outcome_.first));
+      }
     }
     // The seeds behind the bad one, in a process of their own.
     Child rest{.first_seed = child.first_seed + done + 1,

@@ -21,6 +21,10 @@ struct SimBatchOptions {
   std::uint32_t jobs = 1;                // Processes at a time.
   std::uint32_t seed_seconds_max = 120;  // A run that takes longer hangs: a violation.
   std::uint32_t repeated_percent = 1;    // Seeds that are run twice: the same run, byte for byte.
+  std::uint64_t seeds_per_process = 64;  // A process costs some milliseconds.
+  // As in SimOptions; the seeds' own threads make them differ from run to run then.
+  std::uint32_t power_cuts = 0;
+  std::string manifest_folder = {};
 };
 
 struct SimViolation {

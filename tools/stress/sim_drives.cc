@@ -2,18 +2,25 @@
 #include "stress/sim_drives.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <utility>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "tiers/nvme/store_layout.h"
 
 namespace kvferry::stress {
 namespace {
 
 constexpr std::uint32_t kPagesPerSegment = 64;
+// How often the power goes with a change of the real manifest's files, and within how many.
+constexpr double kCutAtChangeChance = 0.7;
+constexpr std::uint64_t kChangesMax = 60;
 
 }  // namespace
 
-SimDrives::SimDrives(ManualClock& clock, Random random) : clock_(clock), random_(random) {
+SimDrives::SimDrives(ManualClock& clock, Random random, std::string manifest_folder)
+    : clock_(clock), random_(random), manifest_folder_(std::move(manifest_folder)) {
   tiers::SegmentStore::Options& store = options_.store;
   for (std::byte& byte : store.store.bytes) {
     byte = std::byte{static_cast<std::uint8_t>(random_.Below(256))};
@@ -50,23 +57,62 @@ bool SimDrives::Attach(engine::EngineCore& core, const sim::SimFaults& faults) {
     disks.push_back(disk.get());
   }
   ring_ = std::make_unique<sim::SimRing>(disks, clock_, ring);
+  if (!manifest_folder_.empty()) {
+    return AttachPatient(core);
+  }
   sim::SimManifestOptions manifest;
   manifest.seed = random_.Next();
   manifest.in_flight_max = static_cast<std::uint32_t>(random_.Between(1, 16));
   manifest.faults = faults;
   manifest_ = std::make_unique<sim::SimManifest>(store_, clock_, manifest);
-  if (core.AttachNvme({*ring_, *manifest_, options_.store}).ok()) {
+  return AttachWith(core, *manifest_);
+}
+
+bool SimDrives::AttachWith(engine::EngineCore& core, tiers::Manifest& manifest) {
+  if (core.AttachNvme({*ring_, manifest, options_.store}).ok()) {
     return true;
   }
   Close();
   return false;
 }
 
+bool SimDrives::AttachPatient(engine::EngineCore& core) {
+  if (random_.Chance(kCutAtChangeChance)) {
+    files_.LoseAt(files_.change_count() + random_.Below(kChangesMax));
+  }
+  PatientManifest::Options options;
+  options.folder = manifest_folder_;
+  options.write_buffer_bytes = random_.Chance(0.5) ? 64 * kKiB : kMiB;
+  options.in_flight_max = static_cast<std::uint32_t>(random_.Between(1, 16));
+  options.on_power_out = [this] {
+    is_out_ = true;
+    ring_->PowerCut(random_);
+  };
+  auto opened = PatientManifest::Open(files_, clock_, random_.Fork(), options);
+  if (!opened.ok() && !files_.is_lost()) {
+    std::fprintf(stderr, "the manifest does not open after a crash: %s\n",
+                 opened.status().ToString().c_str());
+  }
+  KVFERRY_CHECK(opened.ok() || files_.is_lost());
+  if (files_.is_lost()) {
+    // While it was being opened: the process sees nothing of that any more.
+    is_out_ = true;
+    ring_->PowerCut(random_);
+    return false;
+  }
+  patient_ = std::move(*opened);
+  KVFERRY_CHECK(AttachWith(core, *patient_));
+  return true;
+}
+
 void SimDrives::Close() {
   counts_ += ring_->fault_counts();
-  counts_ += manifest_->fault_counts();
+  if (manifest_ != nullptr) {
+    counts_ += manifest_->fault_counts();
+  }
   ring_.reset();
   manifest_.reset();
+  patient_.reset();
   back_at_ = clock_.Now() + std::chrono::microseconds(random_.Below(20'000));
 }
 
@@ -88,11 +134,20 @@ void SimDrives::CrashNow(Crash crash) {
     back_at_ = Instant::max();
     return;
   }
-  if (crash == Crash::kPowerCut) {
+  if (crash == Crash::kPowerCut && !is_out_) {
     ring_->PowerCut(random_);
-    manifest_->PowerCut(random_);
+    if (manifest_ != nullptr) {
+      manifest_->PowerCut(random_);
+    }
   }
+  is_out_ = false;
+  files_.LoseNow();  // What the manifest writes at its end is lost.
   Close();
+  if (crash == Crash::kPowerCut) {
+    files_.Cut(random_);
+  } else {
+    files_.Keep();
+  }
   back_at_ = Instant::max();
 }
 
@@ -105,7 +160,9 @@ void SimDrives::ReleaseHeld() {
 void SimDrives::SetFaults(const sim::SimFaults& faults) {
   if (is_attached()) {
     ring_->SetFaults(faults);
-    manifest_->SetFaults(faults);
+    if (manifest_ != nullptr) {
+      manifest_->SetFaults(faults);
+    }
   }
 }
 
@@ -113,7 +170,12 @@ Instant SimDrives::NextEventTime() const {
   Instant next = back_at_;
   if (is_attached()) {
     next = std::min(next, ring_->NextEventTime().value_or(Instant::max()));
-    next = std::min(next, manifest_->NextEventTime().value_or(Instant::max()));
+    if (manifest_ != nullptr) {
+      next = std::min(next, manifest_->NextEventTime().value_or(Instant::max()));
+    }
+    if (patient_ != nullptr) {
+      next = std::min(next, patient_->NextEventTime().value_or(Instant::max()));
+    }
   }
   return next;
 }
@@ -122,7 +184,9 @@ sim::FaultCounts SimDrives::fault_counts() const {
   sim::FaultCounts counts = counts_;
   if (is_attached()) {
     counts += ring_->fault_counts();
-    counts += manifest_->fault_counts();
+    if (manifest_ != nullptr) {
+      counts += manifest_->fault_counts();
+    }
   }
   return counts;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kvferry/status.h"
@@ -16,6 +17,8 @@
 #include "sim/sim_disk.h"
 #include "sim/sim_manifest.h"
 #include "sim/sim_ring.h"
+#include "stress/memory_files.h"
+#include "stress/patient_manifest.h"
 
 namespace kvferry::stress {
 
@@ -24,8 +27,10 @@ namespace kvferry::stress {
 // Thread-compatible.
 class SimDrives {
  public:
-  // Sizes, speeds and the options of the tier follow from `random`.
-  SimDrives(ManualClock& clock, Random random);
+  // Sizes, speeds and the options of the tier follow from `random`. With a folder, which is empty
+  // and stays so, the manifest is the real one, on files in memory, and the power may go with any
+  // change of these: is_out() then.
+  SimDrives(ManualClock& clock, Random random, std::string manifest_folder = {});
 
   // Of the tier; the same for every core.
   const engine::NvmeArrows::Options& options() const noexcept { return options_; }
@@ -35,6 +40,8 @@ class SimDrives {
   // manifest said no; then it is to be tried again.
   bool Attach(engine::EngineCore& core, const sim::SimFaults& faults);
   bool is_attached() const noexcept { return ring_ != nullptr; }
+  // The power has gone by itself: CrashNow(kPowerCut) is to follow.
+  bool is_out() const { return is_out_; }
   // Carries on where a tier has failed: it is stopped, goes off when it is quiet, and comes back
   // after a while. To be called after each step.
   void TendTo(engine::EngineCore& core, const sim::SimFaults& faults);
@@ -53,6 +60,8 @@ class SimDrives {
   sim::FaultCounts fault_counts() const;
 
  private:
+  bool AttachWith(engine::EngineCore& core, tiers::Manifest& manifest);
+  bool AttachPatient(engine::EngineCore& core);
   void Close();
 
   ManualClock& clock_;
@@ -60,8 +69,12 @@ class SimDrives {
   engine::NvmeArrows::Options options_;
   std::vector<std::unique_ptr<sim::SimDisk>> disks_;
   sim::SimManifestStore store_;
+  std::string manifest_folder_;  // Empty: the manifest is simulated.
+  MemoryFiles files_;
   std::unique_ptr<sim::SimRing> ring_;
   std::unique_ptr<sim::SimManifest> manifest_;
+  std::unique_ptr<PatientManifest> patient_;
+  bool is_out_ = false;
   Instant back_at_ = Instant::max();
   sim::FaultCounts counts_;  // Of those that are gone.
 };

@@ -86,6 +86,9 @@ SimCounts& SimCounts::operator+=(const SimCounts& other) {
   moves += other.moves;
   persisted += other.persisted;
   crashes += other.crashes;
+  power_cuts += other.power_cuts;
+  cuts_within_changes += other.cuts_within_changes;
+  acknowledged += other.acknowledged;
   found += other.found;
   times_off += other.times_off;
   evictions += other.evictions;
@@ -122,8 +125,8 @@ SimWorld::SimWorld(const SimOptions& options)
   core.swept_max = static_cast<std::uint32_t>(random_.Between(1, 64));
   core.policy = kPolicies[random_.Below(kPolicies.size())];
   core.verify_on_get = random_.Chance(0.3);
-  if (random_.Chance(0.85)) {
-    drives_ = std::make_unique<SimDrives>(clock_, random_.Fork());
+  if (random_.Chance(0.85) || options.power_cuts > 0) {
+    drives_ = std::make_unique<SimDrives>(clock_, random_.Fork(), options.manifest_folder);
     core.has_nvme = true;
     core.write_bytes_per_day = drives_->options().write_bytes_per_day;
     core.persisted_percent = drives_->options().persisted_percent;
@@ -208,12 +211,17 @@ void SimWorld::Open() {
 // The process or the power goes, whatever is under way; and a new process begins.
 void SimWorld::Crash() {
   ++outcome_.counts.crashes;
-  drives_->CrashNow(random_.Chance(0.5) ? SimDrives::Crash::kKill : SimDrives::Crash::kPowerCut);
+  const double kill_chance = options_.power_cuts > 0 ? 0.1 : 0.5;
+  const bool is_cut = drives_->is_out() || !random_.Chance(kill_chance);
+  outcome_.counts.power_cuts += is_cut ? 1U : 0U;
+  outcome_.counts.cuts_within_changes += drives_->is_out() ? 1U : 0U;
+  drives_->CrashNow(is_cut ? SimDrives::Crash::kPowerCut : SimDrives::Crash::kKill);
   AddCounts(core_->Stats());
   core_.reset();
   workers_.reset();
   model_.Crash();
   is_found_checked_ = false;
+  next_reread_ = ~std::uint32_t{0};
   Open();
 }
 
@@ -233,6 +241,24 @@ void SimWorld::CheckPersisted() {
     if (model_.IsPersisted(key) && match.blocks() == 0) {
       Fail("key " + std::to_string(key) + " was persisted, and is not there after a crash");
     }
+  }
+  next_reread_ = 0;
+}
+
+std::optional<std::uint32_t> SimWorld::NextToReread() {
+  while (options_.power_cuts > 0 && next_reread_ < model_.keys()) {
+    const std::uint32_t key = next_reread_++;
+    if (model_.IsPersisted(key)) {
+      return key;
+    }
+  }
+  return std::nullopt;
+}
+
+// A row is recorded after its block is durable: no crash can come between, if no drive lies.
+void SimWorld::CheckIntact() {
+  if (options_.power_cuts > 0 && core_->Stats().failed_checks > 0) {
+    Fail("a block was torn by a power cut, and yet had its row");
   }
 }
 
@@ -277,6 +303,7 @@ void SimWorld::EndErases(const Pending& pending, std::uint32_t ready) {
   for (std::size_t i = 0; i < pending.keys.size(); ++i) {
     // Only what it says to have erased is certain to be gone.
     if (i < ready) {
+      ++outcome_.counts.acknowledged;
       model_.EndErase(pending.keys[i]);
     } else {
       model_.GiveUpErase(pending.keys[i]);
@@ -343,6 +370,7 @@ void SimWorld::OnRequestDone(std::uint32_t request,
       for (std::uint32_t i = 0; i < completion.blocks_ready; ++i) {
         model_.EndPersist(pending.keys[i], pending.disturbances[i]);
         ++outcome_.counts.persisted;
+        ++outcome_.counts.acknowledged;
       }
       break;
     case engine::Call::Kind::kPrefetch:
@@ -382,7 +410,7 @@ void SimWorld::Submit() {
     // Cancels whatever is there, finished or not.
     core_->EndEarly(static_cast<std::uint32_t>(random_.Below(pending_.size())),
                     StatusCode::kCancelled);
-  } else if (dice == 16 && drives_ != nullptr && random_.Chance(0.2)) {
+  } else if (dice == 16 && drives_ != nullptr && (options_.power_cuts > 0 || random_.Chance(0.2))) {
     Crash();
   } else if (dice < 18) {
     ChangeQuotas();
@@ -436,12 +464,20 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
                  : dice < 97 ? engine::Call::Kind::kPersist
                              : engine::Call::Kind::kUnpersist;
   pending.space = static_cast<std::uint32_t>(random_.Below(kNamespaces));
+  const std::optional<std::uint32_t> reread = NextToReread();
+  if (reread) {
+    pending.kind = engine::Call::Kind::kGet;
+    pending.space = model_.NamespaceOf(*reread);
+  }
   // Mostly runs from a few roots, sometimes anything, now and then a key twice.
   const std::uint32_t base = pending.space * kKeysPerNamespace;
   const auto root = static_cast<std::uint32_t>(random_.Below(4) * 12);
   const auto length = static_cast<std::uint32_t>(random_.Between(1, kBlocksPerRequestMax));
   const bool is_scattered = random_.Chance(0.1);
-  for (std::uint32_t i = 0; i < length; ++i) {
+  if (reread) {
+    pending.keys.push_back(*reread);
+  }
+  for (std::uint32_t i = 0; i < length && !reread; ++i) {
     pending.keys.push_back(
         base +
         (is_scattered ? static_cast<std::uint32_t>(random_.Below(kKeysPerNamespace)) : root + i));
@@ -511,6 +547,10 @@ bool SimWorld::Step() {
   if (drives_ != nullptr) {
     drives_->TendTo(*core_, FaultsOf(options_.faults));
     CheckPersisted();
+    CheckIntact();
+    if (drives_->is_out()) {
+      Crash();
+    }
   }
   return has_done;
 }
@@ -581,8 +621,13 @@ void SimWorld::AddCounts(const EngineStats& stats) {
   counts.deadlines_missed += stats.deadlines_missed;
 }
 
+bool SimWorld::IsAtItsEnd() const {
+  return options_.power_cuts > 0 ? outcome_.counts.power_cuts >= options_.power_cuts
+                                 : outcome_.counts.operations >= options_.operations;
+}
+
 SimOutcome SimWorld::Run(SimProgress& progress) {
-  while (outcome_.counts.operations < options_.operations) {
+  while (!IsAtItsEnd()) {
     if (random_.Chance(0.4)) {
       ++outcome_.counts.operations;
       progress.operations = outcome_.counts.operations;

@@ -31,6 +31,10 @@ struct SimOptions {
   std::uint32_t callers = 0;
   // Copies are told as done that were not: a bug that has to be found.
   bool skips_copies = false;
+  // Not 0: the run ends after so many power cuts and not by `operations`, and the manifest is the
+  // real one, for which RocksDB wants an empty folder. After each all that was persisted is read.
+  std::uint32_t power_cuts = 0;
+  std::string manifest_folder = {};
 };
 
 // What happened in one run or several, so that a run in which nothing did is found out.
@@ -43,7 +47,10 @@ struct SimCounts {
   std::uint64_t moves = 0;      // Between segments.
   std::uint64_t persisted = 0;  // Blocks of which Persist said so.
   std::uint64_t crashes = 0;
-  std::uint64_t found = 0;  // Blocks that were there again after a crash.
+  std::uint64_t power_cuts = 0;
+  std::uint64_t cuts_within_changes = 0;  // Of the files of the real manifest.
+  std::uint64_t acknowledged = 0;         // Blocks of which Persist or Erase said so.
+  std::uint64_t found = 0;                // Blocks that were there again after a crash.
   std::uint64_t times_off = 0;
   std::uint64_t evictions = 0;
   std::uint64_t coalesced_reads = 0;
@@ -118,6 +125,10 @@ class SimWorld final : private engine::RequestSink {
   void Open();
   void Crash();
   void CheckPersisted();
+  bool IsAtItsEnd() const;
+  // The next block that was persisted before the crash; nothing once all are asked for.
+  std::optional<std::uint32_t> NextToReread();
+  void CheckIntact();
   void AddCounts(const EngineStats& stats);
   void Submit();
   engine::Call MakeCall(Pending& pending);
@@ -152,6 +163,7 @@ class SimWorld final : private engine::RequestSink {
   std::uint32_t callers_ = 1;
   std::uint32_t active_ = 0;
   bool is_found_checked_ = true;  // What persists was looked for since the last crash.
+  std::uint32_t next_reread_ = ~std::uint32_t{0};  // Of the keys.
   SimOutcome outcome_;
   std::uint64_t digest_ = 0;
 };
