@@ -42,6 +42,8 @@ EngineCore::Progress EngineCore::BeginPersist(std::uint32_t number) {
   const std::uint32_t operation = requests_.BeginNext(number);
   requests_.operation(operation).stage = Operation::Stage::kPersisting;
   requests_.operation(operation).record = record;
+  // What was erased before must not be there again where the block is.
+  requests_.operation(operation).erasure = nvme_->queued_erasures();
   AwaitDurable(operation);
   return Progress::kNext;
 }
@@ -101,7 +103,9 @@ void EngineCore::GoOnPersisting(std::uint32_t number) {
   requests_.operation(number).record = record;
   switch (nvme_->GoOnPersisting(record)) {
     case NvmeArrows::Persistence::kDone:
-      EndOperation(number, MissReason::kNone);
+      if (operation.erasure <= nvme_->durable_erasures()) {
+        EndOperation(number, MissReason::kNone);
+      }
       break;
     case NvmeArrows::Persistence::kGone:
       EndOperation(number, MissReason::kEvicted);
@@ -130,6 +134,21 @@ void EngineCore::CancelDurable(std::uint32_t number) {
   }
   std::erase(awaiting_durable_, number);
   EndOperation(number, MissReason::kTooLate);
+}
+
+// The tier goes off, and what was to be deleted may be found again; another one counts anew.
+void EngineCore::ForgetErasures() {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < awaiting_durable_.size(); ++i) {
+    const std::uint32_t number = awaiting_durable_[i];
+    if (requests_.operation(number).stage == Operation::Stage::kErasing) {
+      EndOperation(number, MissReason::kTierOff);
+    } else {
+      requests_.operation(number).erasure = 0;
+      awaiting_durable_[kept++] = number;
+    }
+  }
+  awaiting_durable_.resize(kept);
 }
 
 }  // namespace kvferry::engine

@@ -224,8 +224,13 @@ EngineCore::Found EngineCore::Look(const Call& call, const BlockKey& key) {
     return {kNoRecord, book_.history().ReasonOf(key)};
   }
   const BlockRecord& block = book_.index()[record];
-  if (block.namespace_index != call.in.index) {
-    return {kNoRecord, MissReason::kOtherNamespace};
+  if (block.namespace_index != call.in.index && !Adopt(call, record)) {
+    const NamespaceHandle other{block.namespace_index};
+    if (!namespaces_.IsLost(other.index) || block.namespace_epoch == namespaces_.epoch(other)) {
+      return {kNoRecord, MissReason::kOtherNamespace};
+    }
+    WithdrawAll(record, MissReason::kErased);
+    return {kNoRecord, MissReason::kErased};
   }
   if (block.namespace_epoch != call.epoch()) {
     if (block.namespace_epoch != namespaces_.epoch(call.in)) {
@@ -234,6 +239,31 @@ EngineCore::Found EngineCore::Look(const Call& call, const BlockKey& key) {
     return {kNoRecord, MissReason::kErased};
   }
   return {record, MissReason::kNone};
+}
+
+// A block whose namespace is lost is of the one that knows its key, which has the namespace in its
+// hash. False: it is another namespace's.
+bool EngineCore::Adopt(const Call& call, RecordIndex record) {
+  const BlockRecord& block = book_.index()[record];
+  const NamespaceHandle lost{block.namespace_index};
+  if (!namespaces_.IsLost(lost.index) || block.namespace_epoch != namespaces_.epoch(lost) ||
+      block.size_bytes != namespaces_.block_bytes(call.in) ||
+      call.epoch() != namespaces_.epoch(call.in)) {
+    return false;
+  }
+  const std::uint32_t tenant = namespaces_.tenant_index(call.in.index);
+  host_->ChangeTenant(record, tenant);
+  if (nvme_ != nullptr) {
+    nvme_->ChangeTenant(record, tenant);
+  }
+  book_.index().Update(record, [&call](BlockRecord& adopted) {
+    adopted.namespace_index = call.in.index;
+    adopted.namespace_epoch = call.epoch();
+  });
+  if (nvme_ != nullptr) {
+    nvme_->RecordAgain(record);
+  }
+  return true;
 }
 
 RecordIndex EngineCore::ParentOf(const Request& request, std::uint32_t index) const {

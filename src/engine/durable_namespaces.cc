@@ -12,7 +12,7 @@
 namespace kvferry::engine {
 namespace {
 
-constexpr std::string_view kPrefix = "namespace/";
+constexpr std::string_view kPrefix = tiers::kNamespacePrefix;
 // The value of the highest number that was ever given: the rows of one that was erased since may
 // still be there, and must not become blocks of another namespace.
 constexpr std::string_view kHighest = "namespaces";
@@ -74,7 +74,7 @@ std::optional<Value> Read(std::string_view text) {
 }  // namespace
 
 DurableNamespaces::DurableNamespaces(NamespaceTable& namespaces)
-    : namespaces_(namespaces), current_(namespaces.namespaces_max()) {}
+    : namespaces_(namespaces), current_(namespaces.indexes_max()) {}
 
 void DurableNamespaces::Know(std::uint16_t number, Meaning meaning) {
   EntryOf(number) = {meaning, State::kKnown};
@@ -85,7 +85,9 @@ DurableNamespaces::Entry& DurableNamespaces::EntryOf(std::uint16_t number) {
   if (entries_.size() <= number) {
     entries_.resize(std::size_t{number} + 1);
   }
-  next_ = std::max(next_, number + 1U);
+  if (number <= kNumberMax) {
+    next_ = std::max(next_, number + 1U);
+  }
   return entries_[number];
 }
 
@@ -106,24 +108,48 @@ Status DurableNamespaces::Load(tiers::Manifest& manifest, tiers::GroupCommit& co
   for (const auto& [name, text] : stored) {
     std::string_view digits = std::string_view(name).substr(kPrefix.size());
     std::uint16_t number = 0;
-    const std::optional<Value> value = Read(text);
-    if (!TakeNumber(digits, 10, number) || !digits.empty() || number == 0 || number > kNumberMax ||
-        !value) {
+    if (!TakeNumber(digits, 10, number) || !digits.empty() || number == 0) {
       continue;  // Not ours to interpret; its rows are not served.
     }
-    Entry& entry = EntryOf(number);
-    entry = number < before.size() ? before[number] : Entry{};
-    if (entry.state == State::kErased) {
+    const Entry known = number < before.size() ? before[number] : Entry{};
+    if (known.state == State::kErased) {
+      EntryOf(number) = known;
       commit.DeleteMeta(name);
-    } else if (entry.state == State::kKnown) {
-      Know(number, entry.meaning);
-    } else if (const auto handle =
-                   namespaces_.Restore(value->id, value->block_bytes, value->tenant);
-               handle.ok()) {
-      Know(number, {handle->index, namespaces_.epoch(*handle)});
+    } else if (known.state == State::kKnown && IsStill(known.meaning, number, text)) {
+      Know(number, known.meaning);
+    } else if (const auto meaning = Interpret(number, text)) {
+      Know(number, *meaning);
+    } else if (number > kNumberMax) {
+      commit.DeleteMeta(name);  // Such blocks may have been erased.
     }
   }
   return Status::Ok();
+}
+
+// Only numbers of lost blocks may be given again, when a manifest is rebuilt another time.
+bool DurableNamespaces::IsStill(const Meaning& meaning,
+                                std::uint16_t number,
+                                std::string_view text) const {
+  return number <= kNumberMax ||
+         (namespaces_.IsLost(meaning.index) &&
+          tiers::ReadLostValue(text) == namespaces_.block_bytes(NamespaceHandle{meaning.index}));
+}
+
+std::optional<DurableNamespaces::Meaning> DurableNamespaces::Interpret(std::uint16_t number,
+                                                                       std::string_view text) {
+  if (number > kNumberMax) {
+    const auto block_bytes = tiers::ReadLostValue(text);
+    const auto lost = block_bytes ? namespaces_.AddLost(*block_bytes) : NamespaceHandle{};
+    return block_bytes && lost.ok() ? std::optional(Meaning{lost->index, namespaces_.epoch(*lost)})
+                                    : std::nullopt;
+  }
+  const std::optional<Value> value = Read(text);
+  if (!value) {
+    return std::nullopt;
+  }
+  const auto handle = namespaces_.Restore(value->id, value->block_bytes, value->tenant);
+  return handle.ok() ? std::optional(Meaning{handle->index, namespaces_.epoch(*handle)})
+                     : std::nullopt;
 }
 
 std::optional<std::uint16_t> DurableNamespaces::NumberOf(std::uint16_t index,
@@ -133,7 +159,7 @@ std::optional<std::uint16_t> DurableNamespaces::NumberOf(std::uint16_t index,
   if (current != 0 && entries_[current].meaning.epoch == epoch) {
     return current;
   }
-  if (next_ > kNumberMax) {
+  if (next_ > kNumberMax || namespaces_.IsLost(index)) {
     return std::nullopt;
   }
   const auto number = static_cast<std::uint16_t>(next_);
@@ -158,8 +184,13 @@ void DurableNamespaces::Forget(std::uint16_t index, tiers::GroupCommit* commit) 
   const std::uint8_t epoch = namespaces_.epoch(NamespaceHandle{index});
   for (std::size_t number = 1; number < entries_.size(); ++number) {
     Entry& entry = entries_[number];
-    if (entry.state != State::kKnown || entry.meaning.index != index ||
-        entry.meaning.epoch == epoch) {
+    // Lost blocks are erased with any namespace that may be theirs.
+    const bool is_stale =
+        entry.meaning.index == index
+            ? entry.meaning.epoch != epoch
+            : namespaces_.IsLost(entry.meaning.index) &&
+                  entry.meaning.epoch != namespaces_.epoch(NamespaceHandle{entry.meaning.index});
+    if (entry.state != State::kKnown || !is_stale) {
       continue;
     }
     entry.state = State::kErased;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "kvferry/requests.h"
@@ -11,6 +12,7 @@
 #include "engine/namespace_table.h"
 #include "tiers/nvme/group_commit.h"
 #include "tiers/nvme/manifest.h"
+#include "tiers/nvme/manifest_rebuild.h"
 
 namespace kvferry::engine {
 
@@ -18,10 +20,13 @@ namespace kvferry::engine {
 // erasure of any number of blocks is durable with one deletion: rows whose number nobody knows are
 // not blocks any more. The manifest keeps each as a value "namespace/<number>".
 //
+// A manifest that was rebuilt knows no namespaces: it has numbers of lost blocks
+// (tiers/nvme/manifest_rebuild.h), which stand for the table's namespaces of such.
+//
 // Outlives the tier, which may go off and come back. For the mover thread.
 class DurableNamespaces {
  public:
-  static constexpr std::uint16_t kNumberMax = 0xfffe;
+  static constexpr std::uint16_t kNumberMax = tiers::kLostNumberMin - 1;
 
   explicit DurableNamespaces(NamespaceTable& namespaces);
 
@@ -56,6 +61,10 @@ class DurableNamespaces {
   };
 
   Entry& EntryOf(std::uint16_t number);
+  // Whether a number that is known stands for the same in the store.
+  bool IsStill(const Meaning& meaning, std::uint16_t number, std::string_view text) const;
+  // What a stored number stands for; adds its namespace to the table.
+  std::optional<Meaning> Interpret(std::uint16_t number, std::string_view text);
   void Know(std::uint16_t number, Meaning meaning);
 
   NamespaceTable& namespaces_;

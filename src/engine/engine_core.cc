@@ -82,6 +82,7 @@ void EngineCore::StopNvme() {
 }
 
 void EngineCore::DetachNvme() {
+  ForgetErasures();
   nvme_->ForgetCopies();
   nvme_->AddTo(counts_);
   counts_.nvme_store.is_on = false;
@@ -226,10 +227,13 @@ MissReason EngineCore::ReasonFor(const BlockView& view,
   if (!view.is_found) {
     return book_.history().ReasonOf(key);
   }
-  if (view.namespace_index != in.index) {
+  const NamespaceHandle own{view.namespace_index};
+  const bool is_lost =
+      namespaces_.IsLost(own.index) && namespaces_.block_bytes(own) == namespaces_.block_bytes(in);
+  if (own.index != in.index && !is_lost) {
     return MissReason::kOtherNamespace;
   }
-  if (view.namespace_epoch != epoch) {
+  if (view.namespace_epoch != (is_lost ? namespaces_.epoch(own) : epoch)) {
     return MissReason::kErased;
   }
   return view.is_in_host || view.is_in_nvme ? MissReason::kNone : MissReason::kTooLate;

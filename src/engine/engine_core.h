@@ -158,6 +158,7 @@ class EngineCore final : private CopySink, private OnboardSink {
   bool IsOutlived(const Call& call) const;
   void Detach(std::uint32_t operation);
   Found Look(const Call& call, const BlockKey& key);
+  bool Adopt(const Call& call, RecordIndex record);
   void EndOperation(std::uint32_t operation, MissReason reason);
   void CountEnd(const Request& request, const Operation& operation, MissReason reason);
   void Refuse(Request& request, MissReason reason);
@@ -201,6 +202,7 @@ class EngineCore final : private CopySink, private OnboardSink {
   void GoOnDurable();
   void GoOnPersisting(std::uint32_t operation);
   void CancelDurable(std::uint32_t operation);
+  void ForgetErasures();
 
   void OnPieceDone(CopyJob::Kind kind, const CopyPiece& piece) noexcept override;
   void OnOnboardEnd(RecordIndex record, std::uint32_t waiter, MissReason reason) noexcept override;

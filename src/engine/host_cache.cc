@@ -375,6 +375,14 @@ void HostCache::Settle(RecordIndex record) {
   }
 }
 
+void HostCache::ChangeTenant(RecordIndex record, std::uint32_t tenant) {
+  const BlockRecord& block = book_.index()[record];
+  if (block.host_state != CopyState::kAbsent) {
+    tenant_bytes_[TenantOf(block)] -= block.size_bytes;
+    tenant_bytes_[tenant] += block.size_bytes;
+  }
+}
+
 bool HostCache::Hold(RecordIndex record, std::uint64_t held_bytes_max) {
   BlockUse& use = book_.index().use(record);
   const BlockRecord& block = book_.index()[record];

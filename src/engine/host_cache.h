@@ -89,6 +89,9 @@ class HostCache {
   // After a reader or a handle has gone: frees the place of a withdrawn copy that nobody uses.
   void Settle(RecordIndex record);
 
+  // The record is to count as another tenant's.
+  void ChangeTenant(RecordIndex record, std::uint32_t tenant);
+
   // Handles count against a share of the tier. False: it would be exceeded.
   bool Hold(RecordIndex record, std::uint64_t held_bytes_max);
   void LetGo(RecordIndex record);

@@ -9,9 +9,9 @@ namespace kvferry::engine {
 
 NamespaceTable::NamespaceTable(std::uint32_t namespaces_max)
     : namespaces_max_(namespaces_max),
-      entries_(std::make_unique<Entry[]>(namespaces_max)),
+      entries_(std::make_unique<Entry[]>(namespaces_max + kLostMax)),
       tenants_(std::make_unique<TenantEntry[]>(namespaces_max + 1)) {
-  KVFERRY_CHECK(namespaces_max > 0 && namespaces_max < 0xffff);
+  KVFERRY_CHECK(namespaces_max > 0 && namespaces_max < 0xffff - kLostMax);
 }
 
 std::uint32_t NamespaceTable::TenantIndex(const NamespaceOptions& options) {
@@ -122,16 +122,65 @@ Status NamespaceTable::BeginErase(NamespaceHandle in) {
   }
   const MutexLock lock(mutex_);
   Entry& entry = entries_[in.index];
-  if (entry.is_sweeping) {
-    return Status::Error(StatusCode::kUnavailable,
-                         "blocks of the namespace's last erasure are still being removed; try "
-                         "again shortly");
+  Entry* const lost = FindLost(entry.block_bytes);
+  KVFERRY_RETURN_IF_ERROR(CheckSwept(entry));
+  if (lost != nullptr) {
+    KVFERRY_RETURN_IF_ERROR(CheckSwept(*lost));
+    BeginEpoch(*lost);
   }
+  BeginEpoch(entry);
+  return Status::Ok();
+}
+
+Status NamespaceTable::CheckSwept(const Entry& entry) const {
+  return entry.is_sweeping
+             ? Status::Error(StatusCode::kUnavailable,
+                             "blocks of the namespace's last erasure are still being removed; try "
+                             "again shortly")
+             : Status::Ok();
+}
+
+void NamespaceTable::BeginEpoch(Entry& entry) {
   ++entry.erasures;  // From here on no older block is a hit.
   // After the epoch: who begins to sweep knows by it what is old.
   entry.is_sweeping = true;
   ++sweeps_;
-  return Status::Ok();
+}
+
+NamespaceTable::Entry* NamespaceTable::FindLost(std::uint32_t block_bytes) {
+  for (std::uint32_t i = 0; i < lost_count_; ++i) {
+    Entry& lost = entries_[namespaces_max_ + i];
+    if (lost.block_bytes == block_bytes) {
+      return &lost;
+    }
+  }
+  return nullptr;
+}
+
+Result<NamespaceHandle> NamespaceTable::AddLost(std::uint32_t block_bytes) {
+  const MutexLock lock(mutex_);
+  const std::uint32_t lost_count = lost_count_;
+  const Entry* const known = FindLost(block_bytes);
+  bool was_erased = known != nullptr && known->erasures > 0;
+  for (std::uint32_t index = 0; index < count_; ++index) {
+    was_erased =
+        was_erased || (entries_[index].block_bytes == block_bytes && entries_[index].erasures > 0);
+  }
+  if (was_erased) {
+    return Status::Error(StatusCode::kUnavailable,
+                         "a namespace with blocks of " + std::to_string(block_bytes) +
+                             " bytes was erased before lost ones were found");
+  }
+  if (known != nullptr) {
+    return NamespaceHandle{static_cast<std::uint16_t>(known - entries_.get())};
+  }
+  if (lost_count == kLostMax) {
+    return Status::Error(StatusCode::kResourceExhausted,
+                         "blocks of too many sizes are lost; the others are left out");
+  }
+  entries_[namespaces_max_ + lost_count].block_bytes = block_bytes;
+  lost_count_ = lost_count + 1;
+  return NamespaceHandle{static_cast<std::uint16_t>(namespaces_max_ + lost_count)};
 }
 
 std::optional<std::uint16_t> NamespaceTable::NextToSweep() {
@@ -139,10 +188,12 @@ std::optional<std::uint16_t> NamespaceTable::NextToSweep() {
     return std::nullopt;
   }
   const std::uint32_t count = count_.load(std::memory_order_acquire);
-  for (std::uint32_t step = 0; step < count; ++step) {
-    const std::uint32_t index = (next_to_sweep_ + step) % count;
+  const std::uint32_t all = count + lost_count_;
+  for (std::uint32_t step = 0; step < all; ++step) {
+    const std::uint32_t place = (next_to_sweep_ + step) % all;
+    const std::uint32_t index = place < count ? place : namespaces_max_ + place - count;
     if (entries_[index].is_sweeping) {
-      next_to_sweep_ = index + 1;
+      next_to_sweep_ = place + 1;
       return static_cast<std::uint16_t>(index);
     }
   }

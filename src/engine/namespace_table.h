@@ -19,6 +19,12 @@ namespace kvferry::engine {
 // Entries are never removed, so what is read of one that was added does not change, except for
 // atomics. All memory is taken at creation.
 //
+// Beside them there are namespaces of lost blocks, one for each block size: blocks that were found
+// where nothing tells their namespace any more. The first namespace that names the key of one takes
+// it over, since a key has its namespace in its hash. They have no handle that callers know, no
+// tenant, and indexes from namespaces_max() on; whenever a namespace of that block size is erased,
+// they are erased too, as what is lost may be its.
+//
 // Thread-safe.
 class NamespaceTable {
  public:
@@ -33,6 +39,12 @@ class NamespaceTable {
   Result<NamespaceHandle> Restore(const NamespaceId& id,
                                   std::uint32_t block_bytes,
                                   std::uint32_t tenant);
+
+  static constexpr std::uint32_t kLostMax = 8;
+  // The namespace of lost blocks of that size. kUnavailable: a namespace with such blocks was
+  // erased before, so they cannot be told from erased ones. kResourceExhausted: there are kLostMax.
+  Result<NamespaceHandle> AddLost(std::uint32_t block_bytes);
+  bool IsLost(std::uint16_t index) const noexcept { return index >= namespaces_max_; }
 
   bool Contains(NamespaceHandle in) const noexcept {
     return in.index < count_.load(std::memory_order_acquire);
@@ -57,6 +69,8 @@ class NamespaceTable {
     return tenants_[entries_[in.index].tenant].number;
   }
   std::uint32_t namespaces_max() const noexcept { return namespaces_max_; }
+  // Those of lost blocks included.
+  std::uint32_t indexes_max() const noexcept { return namespaces_max_ + kLostMax; }
 
   // Tenants have indexes below this.
   std::uint32_t tenants_max() const noexcept { return namespaces_max_ + 1; }
@@ -93,6 +107,10 @@ class NamespaceTable {
     std::atomic<std::uint64_t> nvme_quota_bytes = kNoQuota;
   };
 
+  Status CheckSwept(const Entry& entry) const KVFERRY_REQUIRES(mutex_);
+  void BeginEpoch(Entry& entry) KVFERRY_REQUIRES(mutex_);
+  // Null: there are no lost blocks of that size.
+  Entry* FindLost(std::uint32_t block_bytes) KVFERRY_REQUIRES(mutex_);
   // A new entry is seen by nobody before it is published.
   Result<NamespaceHandle> FindOrAdd(const NamespaceId& id, const NamespaceOptions& options)
       KVFERRY_REQUIRES(mutex_);
@@ -104,6 +122,7 @@ class NamespaceTable {
   std::unique_ptr<Entry[]> entries_;
   std::unique_ptr<TenantEntry[]> tenants_;  // The first one is that of namespaces without.
   std::atomic<std::uint32_t> count_ = 0;
+  std::atomic<std::uint32_t> lost_count_ = 0;
   std::atomic<std::uint32_t> sweeps_ = 0;
   std::uint32_t next_to_sweep_ = 0;  // Of the thread that sweeps.
   Mutex mutex_;

@@ -123,8 +123,13 @@ void NvmeArrows::Withdraw(RecordIndex record, bool deletes_row) {
   const std::uint32_t page = book_.index().use(record).nvme_page;
   SetState(record, CopyState::kAbsent);
   for (const std::uint32_t row : {page, target}) {
-    if (deletes_row && row != 0 && store_->commit().CanDelete()) {
-      store_->commit().Delete(row);
+    if (row == 0) {
+      continue;
+    }
+    if (deletes_row && store_->commit().CanDelete()) {
+      store_->Delete(row);
+    } else {
+      store_->Forget(row);
     }
   }
 }
@@ -291,7 +296,7 @@ void NvmeArrows::CheckInvariants() const {
     ++users[moves_[i].segment];
   }
   for (std::uint32_t segment = 0; segment < live.size(); ++segment) {
-    KVFERRY_CHECK(users[segment] == store_->table()[segment].users);
+    KVFERRY_CHECK(users[segment] + store_->footer_users(segment) == store_->table()[segment].users);
     KVFERRY_CHECK(live[segment] == store_->table()[segment].live_bytes);
   }
 }

@@ -105,6 +105,11 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
 
   tiers::GroupCommit& commit() { return store_->commit(); }
 
+  // The record is to count as another tenant's.
+  void ChangeTenant(RecordIndex record, std::uint32_t tenant);
+  // The row of the record's copy, if there is one, says what is not so any more.
+  void RecordAgain(RecordIndex record);
+
   // Whether blocks of so many bytes more may be persisted.
   bool MayPersist(std::uint64_t size_bytes) const;
   // The record is to have a durable copy that does not leave, or need not any more.
@@ -127,7 +132,13 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
 
   // The tier is to go off ------------------------------------------------------------------------
   // Why it has to, or Ok.
-  const Status& failure() const noexcept { return health_.failure(); }
+  const Status& failure() const noexcept {
+    return store_->scan_status().ok() ? health_.failure() : store_->scan_status();
+  }
+  // The manifest cannot be read: it is to be rebuilt.
+  bool is_manifest_damaged() const noexcept {
+    return store_->scan_status().code() == StatusCode::kDataLoss;
+  }
   // Starts nothing any more, and gives up what has not started.
   void Stop();
   bool is_stopping() const noexcept { return is_stopping_; }
@@ -205,7 +216,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
                   bool is_rewrite,
                   tiers::CommitSink::End end,
                   std::uint8_t flags) noexcept override;
-  void OnDurable(RecordIndex record, std::uint32_t page, std::uint8_t flags);
+  void OnDurable(RecordIndex record, std::uint32_t page, bool is_rewrite, std::uint8_t flags);
   void OnLost(RecordIndex record, std::uint32_t page, bool is_rewrite);
   void OnVictim(std::uint32_t segment) noexcept override;
   std::uint32_t OnFound(const tiers::BlockRow& row,

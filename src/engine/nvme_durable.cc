@@ -67,7 +67,7 @@ void NvmeArrows::OnEntryEnd(std::uint32_t owner,
   }
   switch (end) {
     case tiers::CommitSink::End::kDurable:
-      OnDurable(record, page, flags);
+      OnDurable(record, page, is_rewrite, flags);
       break;
     case tiers::CommitSink::End::kLost:
       OnLost(record, page, is_rewrite);
@@ -82,7 +82,10 @@ void NvmeArrows::OnEntryEnd(std::uint32_t owner,
   }
 }
 
-void NvmeArrows::OnDurable(RecordIndex record, std::uint32_t page, std::uint8_t flags) {
+void NvmeArrows::OnDurable(RecordIndex record,
+                           std::uint32_t page,
+                           bool is_rewrite,
+                           std::uint8_t flags) {
   SegmentMoves::Move* const move = MoveOf(record);
   if (move != nullptr && move->target == page) {
     // The old place's row goes with its segment's life.
@@ -100,6 +103,9 @@ void NvmeArrows::OnDurable(RecordIndex record, std::uint32_t page, std::uint8_t 
   BlockRecord& block = book_.index().PrivatePart(record);
   block.is_durable = 1;
   block.is_row_persisted = (flags & tiers::BlockRow::kProtected) != 0 ? 1 : 0;
+  if (is_rewrite) {
+    store_->Forget(page);  // The footer has other flags.
+  }
   if (block.is_row_persisted != block.is_persisted) {
     Rewrite(record);
   }
@@ -127,6 +133,19 @@ void NvmeArrows::OnLost(RecordIndex record, std::uint32_t page, bool is_rewrite)
     return;
   }
   Evict(record, MissReason::kReadFailed);
+}
+
+void NvmeArrows::ChangeTenant(RecordIndex record, std::uint32_t tenant) {
+  if (book_.index()[record].nvme_state != CopyState::kAbsent) {
+    tenant_bytes_[TenantOf(record)] -= SizeOf(record);
+    tenant_bytes_[tenant] += SizeOf(record);
+  }
+}
+
+void NvmeArrows::RecordAgain(RecordIndex record) {
+  if (book_.index()[record].is_durable != 0 && !is_stopping_) {
+    Rewrite(record);
+  }
 }
 
 void NvmeArrows::Rewrite(RecordIndex record) {

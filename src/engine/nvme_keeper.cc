@@ -38,7 +38,7 @@ NvmeKeeper::~NvmeKeeper() {
 }
 
 Status NvmeKeeper::Open() {
-  Result<OpenedNvme> opened = OpenNvmeTier(options_, bell_);
+  Result<OpenedNvme> opened = OpenNvmeTier(options_, bell_, false);
   if (opened.ok()) {
     opened_ = std::move(*opened);
   } else if (options_.nvme.is_required) {
@@ -87,7 +87,9 @@ Status NvmeKeeper::Attach(EngineCore& core) {
 
 // Nothing is in flight any more.
 void NvmeKeeper::Detach(EngineCore& core, Instant now) {
+  bool is_manifest_damaged = false;
   if (core.nvme() != nullptr) {
+    is_manifest_damaged = core.nvme()->is_manifest_damaged();
     core.DetachNvme();
   }
   mover_bell_.SleepIn(nullptr);
@@ -95,6 +97,7 @@ void NvmeKeeper::Detach(EngineCore& core, Instant now) {
   try_at_ = now + std::chrono::milliseconds(options_.nvme.probe_ms);
   const MutexLock lock(mutex_);
   to_close_ = std::exchange(opened_, {});
+  is_manifest_damaged_ = is_manifest_damaged;
   work_came_.NotifyOne();
 }
 
@@ -167,6 +170,7 @@ void NvmeKeeper::Work() {
   while (true) {
     std::optional<OpenedNvme> to_close;
     bool is_wanted = false;
+    bool is_manifest_damaged = false;
     {
       const MutexLock lock(mutex_);
       while (!to_close_ && !is_wanted_ && !is_ending_) {
@@ -174,6 +178,7 @@ void NvmeKeeper::Work() {
       }
       to_close = std::exchange(to_close_, std::nullopt);
       is_wanted = std::exchange(is_wanted_, false) && !is_ending_;
+      is_manifest_damaged = is_wanted && std::exchange(is_manifest_damaged_, false);
       if (!to_close && !is_wanted) {
         return;
       }
@@ -183,7 +188,7 @@ void NvmeKeeper::Work() {
       to_close.reset();
     }
     if (is_wanted) {
-      Result<OpenedNvme> opened = OpenNvmeTier(options_, bell_);
+      Result<OpenedNvme> opened = OpenNvmeTier(options_, bell_, is_manifest_damaged);
       const MutexLock lock(mutex_);
       result_ = std::move(opened);
     }

@@ -33,7 +33,7 @@ void NvmeArrows::OnVictim(std::uint32_t segment) noexcept {
       ++stats_.evictions;
       if (store_->table()[segment].phase == tiers::SegmentPhase::kQuarantined &&
           store_->commit().CanDelete()) {
-        store_->commit().Delete(book_.index().use(record).nvme_page);  // No new life does it.
+        store_->Delete(book_.index().use(record).nvme_page);  // No new life does it.
       }
       Evict(record, MissReason::kEvictedByReuse);
       continue;

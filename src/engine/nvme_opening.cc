@@ -12,12 +12,11 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "tiers/nvme/newest_generation.h"
+#include "tiers/nvme/manifest_rebuild.h"
+#include "tiers/nvme/store_reader.h"
 
 namespace kvferry::engine {
 namespace {
-
-constexpr std::string_view kStoreName = "store";
 
 std::string ManifestFolder(const NvmeTierOptions& options, const tiers::DriveSet& drives) {
   return options.manifest_path.empty() ? drives.path(0) + "/manifest" : options.manifest_path;
@@ -34,7 +33,8 @@ Status Carry(tiers::Manifest& manifest, tiers::ManifestBatch& batch) {
   batch.sink = &sink;
   batch.is_synced = true;
   KVFERRY_RETURN_IF_ERROR(manifest.Submit(batch));
-  const Status read = manifest.ReadMeta(kStoreName).status();  // Waits for what was submitted.
+  const Status read =
+      manifest.ReadMeta(tiers::kStoreValueName).status();  // Waits for what was submitted.
   manifest.Reap(Clock::now());
   KVFERRY_CHECK(manifest.in_flight() == 0);
   return batch.status.ok() ? read : batch.status;
@@ -50,31 +50,73 @@ Result<std::unique_ptr<tiers::RocksManifest>> OpenManifest(const std::string& fo
   return tiers::RocksManifest::Open(manifest);
 }
 
-// Makes the manifest the drives', or says that it is another's.
-Status Bind(OpenedNvme& opened, const std::string& folder) {
-  KVFERRY_ASSIGN_OR_RETURN(const auto values, opened.manifest->ReadMeta(kStoreName));
-  const std::string own = ToString(opened.drives->store());
+// Whether the manifest is of these drives: no without anything of any store.
+Result<bool> IsBound(const OpenedNvme& opened, const std::string& folder) {
+  KVFERRY_ASSIGN_OR_RETURN(const auto values, opened.manifest->ReadMeta(tiers::kStoreValueName));
   const auto bound = std::find_if(values.begin(), values.end(), [](const tiers::MetaValue& value) {
-    return value.name == kStoreName;
+    return value.name == tiers::kStoreValueName;
   });
-  if (bound != values.end()) {
-    return bound->value == own
-               ? Status::Ok()
-               : Status::Error(StatusCode::kInvalidArgument,
-                               "the manifest in '" + folder + "' is of store " + bound->value +
-                                   ", but the drives are of store " + own +
-                                   "; name the folder of theirs (nvme.manifest_path), or remove "
-                                   "this one, and the tier starts empty");
+  if (bound == values.end()) {
+    return false;
   }
-  if (!opened.drives->is_new()) {
-    LogWarning("NVMe tier: the manifest in '" + folder +
-               "' is new, although the drives are not: what they hold is lost, and the tier starts "
-               "empty");
-    opened.store.first_generation = tiers::NewestGeneration(*opened.drives) + 1;
+  const std::string own = ToString(opened.drives->store());
+  if (bound->value != own) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "the manifest in '" + folder + "' is of store " + bound->value +
+                             ", but the drives are of store " + own +
+                             "; name the folder of theirs (nvme.manifest_path), or remove "
+                             "this one, and another is made from the segments");
   }
-  tiers::ManifestBatch batch;
-  batch.meta_puts.push_back({std::string(kStoreName), own});
-  return Carry(*opened.manifest, batch);
+  return true;
+}
+
+// Lives are recorded before their segments are headed.
+Status CheckIsNotOlder(const OpenedNvme& opened, const tiers::StoreReader& reader) {
+  KVFERRY_ASSIGN_OR_RETURN(const auto rows, opened.manifest->ReadSegments());
+  std::uint64_t newest = 0;
+  for (const tiers::SegmentRow& row : rows) {
+    newest = std::max(newest, row.life.generation);
+  }
+  const std::uint64_t headed = tiers::NewestGeneration(reader);
+  return headed <= newest
+             ? Status::Ok()
+             : Status::Error(StatusCode::kDataLoss,
+                             "it is older than the segments: they are of generations up to " +
+                                 std::to_string(headed) + ", it knows " + std::to_string(newest));
+}
+
+Status Rebuild(OpenedNvme& opened, const tiers::StoreReader& reader) {
+  const auto write = [&opened](tiers::ManifestBatch& batch) {
+    return Carry(*opened.manifest, batch);
+  };
+  KVFERRY_ASSIGN_OR_RETURN(const tiers::ManifestRebuild rebuild, RebuildManifest(reader, write));
+  opened.store.first_generation = rebuild.newest_generation + 1;
+  if (rebuild.newest_generation > 0) {
+    LogWarning("NVMe tier: the manifest was made anew from " + std::to_string(rebuild.segments) +
+               " segments with " + std::to_string(rebuild.blocks) + " blocks; " +
+               std::to_string(rebuild.left_out) +
+               " were left out, and those of segments that were not full are lost");
+  }
+  return Status::Ok();
+}
+
+// Opens the manifest, and makes one from the segments where there is none. kDataLoss: what is there
+// cannot be used.
+Status OpenSound(OpenedNvme& opened,
+                 const std::string& folder,
+                 const EngineOptions& options,
+                 tiers::ManifestBell& bell) {
+  KVFERRY_ASSIGN_OR_RETURN(opened.manifest, OpenManifest(folder, options, bell));
+  KVFERRY_ASSIGN_OR_RETURN(const bool is_bound, IsBound(opened, folder));
+  const tiers::StoreReader reader(*opened.drives);
+  if (is_bound) {
+    return CheckIsNotOlder(opened, reader);
+  }
+  KVFERRY_RETURN_IF_ERROR(Rebuild(opened, reader));
+  // The restart scan sees the rows as they were when the manifest was opened.
+  opened.manifest.reset();
+  KVFERRY_ASSIGN_OR_RETURN(opened.manifest, OpenManifest(folder, options, bell));
+  return Status::Ok();
 }
 
 }  // namespace
@@ -85,7 +127,9 @@ std::uint64_t NvmeBlocksMax(const EngineOptions& options) {
              : tiers::DataBytesOf(options.nvme.capacity_bytes) / options.block_bytes + 1;
 }
 
-Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options, tiers::ManifestBell& bell) {
+Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options,
+                                tiers::ManifestBell& bell,
+                                bool is_manifest_damaged) {
   const NvmeTierOptions& nvme = options.nvme;
   OpenedNvme opened;
   tiers::DriveSetOptions drives;
@@ -122,8 +166,18 @@ Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options, tiers::ManifestBel
     std::error_code ignored;
     std::filesystem::remove_all(folder, ignored);
   }
-  KVFERRY_ASSIGN_OR_RETURN(opened.manifest, OpenManifest(folder, options, bell));
-  KVFERRY_RETURN_IF_ERROR(Bind(opened, folder));
+  Status status = is_manifest_damaged
+                      ? Status::Error(StatusCode::kDataLoss, "its rows cannot be read")
+                      : OpenSound(opened, folder, options, bell);
+  if (status.code() == StatusCode::kDataLoss) {
+    opened.manifest.reset();
+    LogWarning(
+        "NVMe tier: the manifest in '" + folder +
+        "' is put aside, and another is made from the segments: " + std::string(status.message()));
+    KVFERRY_RETURN_IF_ERROR(tiers::SetManifestAside(folder));
+    status = OpenSound(opened, folder, options, bell);
+  }
+  KVFERRY_RETURN_IF_ERROR(std::move(status));
   return opened;
 }
 

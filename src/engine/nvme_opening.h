@@ -23,8 +23,13 @@ struct OpenedNvme {
 // The capacity in blocks of options.block_bytes, for tables.
 std::uint64_t NvmeBlocksMax(const EngineOptions& options);
 
+// A manifest that is missing is made from the segments. One that cannot be read, is older than the
+// segments, or is said to be damaged is put aside first, as "<folder>.damaged".
+//
 // `bell` is borrowed until the manifest is gone. The errors of DriveSet and RocksManifest;
 // kInvalidArgument where the manifest is of another store.
-Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options, tiers::ManifestBell& bell);
+Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options,
+                                tiers::ManifestBell& bell,
+                                bool is_manifest_damaged);
 
 }  // namespace kvferry::engine

@@ -103,7 +103,7 @@ void VisitOptions(Options& options, Visit&& visit) {
   visit(OptionFacts{"block_bytes", kBlockBytesMin, kBlockBytesMax, kBytes, false,
                     "give the usual size of a block, all its layers together"},
         options.block_bytes);
-  visit(OptionFacts{"namespaces_max", 1, 65'534, kCount, false,
+  visit(OptionFacts{"namespaces_max", 1, 65'526, kCount, false,
                     "one serves one layer group of one model and tenant"},
         options.namespaces_max);
   visit(OptionFacts{"requests_max", 1, 65'536, kCount, false,

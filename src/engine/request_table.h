@@ -66,7 +66,7 @@ struct Operation {
   std::uint32_t filler = kNone;        // kWaiting: what it waits for.
   std::uint32_t next_waiter = kNone;   // kWaiting, kReady: the next one.
   std::uint32_t first_waiter = kNone;  // kFilling: who waits for this one.
-  std::uint64_t erasure = 0;           // kErasing: which of them.
+  std::uint64_t erasure = 0;           // kErasing, kPersisting: deletions that are to be durable.
   std::uint64_t victim = 0;            // kErasing: whose rows are to go.
 };
 

@@ -263,12 +263,25 @@ class FsckTest(StoreTest):
     def test_needs_a_manifest(self):
         manifest = os.path.join(self.drives[0], "manifest")
         moved = shutil.move(manifest, os.path.join(self.folder, "m"))
-        for arguments in ((), ("--repair",)):
-            code, _, err = kvferry("fsck", *arguments, *self.drives)
-            self.assertEqual(code, 1)
-            self.assertIn("no manifest at", err)
-            self.assertFalse(os.path.exists(manifest))
+        code, _, err = kvferry("fsck", *self.drives)
+        self.assertEqual(code, 1)
+        self.assertIn("no manifest at", err)
+        self.assertFalse(os.path.exists(manifest))
         self.assertTrue(self.report("fsck", "--manifest", moved)["is_sound"])
+
+    def test_makes_a_lost_manifest_from_the_footers(self):
+        manifest = os.path.join(self.drives[0], "manifest")
+        shutil.rmtree(manifest)
+        report = self.report("fsck", "--repair", code=1)
+        # Without the segment that was not full, and of eight sizes of blocks only.
+        self.assertEqual((report["rebuild"]["segments"], report["rebuild"]["blocks"]), (2, 16))
+        self.assertEqual((report["blocks"], sum(report["damage_counts"].values())), (16, 0))
+        self.assertTrue(self.report("fsck")["is_sound"])
+        with open(os.path.join(manifest, "CURRENT"), "wb") as file:
+            file.write(b"nothing\n")
+        self.assertIsNotNone(self.report("fsck", "--repair", code=1)["rebuild"])
+        self.assertTrue(os.path.exists(manifest + ".damaged"))
+        self.assertTrue(self.report("fsck")["is_sound"])
 
     def test_has_its_options_in_the_guide(self):
         with open(os.path.join(DOCS, "store.md"), encoding="utf-8") as file:

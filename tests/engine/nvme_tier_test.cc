@@ -188,22 +188,6 @@ TEST_P(NvmeTierTest, DamagedBytesAreAMiss) {
   EXPECT_GE(engine_->Stats().failed_checks, 8U);
 }
 
-TEST_P(NvmeTierTest, ALostManifestIsAnEmptyTierThatWorks) {
-  OpenEngine();
-  Put(0, 8);
-  ASSERT_EQ(Persist(0, 8).blocks_ready, 8U);
-  CloseEngine();
-  std::filesystem::remove_all(folder_ + "/drive/manifest");
-
-  OpenEngine();
-  EXPECT_EQ(CountOf(0, 8), 0U);
-  Put(0, 8);
-  EXPECT_EQ(Persist(0, 8).blocks_ready, 8U);
-  CloseEngine();
-  OpenEngine();
-  EXPECT_EQ(CountOf(0, 8), 8U);
-}
-
 INSTANTIATE_TEST_SUITE_P(Rings,
                          NvmeTierTest,
                          ::testing::Values(NvmeIo::kAuto, NvmeIo::kThreads),

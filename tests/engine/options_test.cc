@@ -73,7 +73,7 @@ TEST(EngineOptionsTest, AcceptsItsDefaultsAndItsBounds) {
   greatest.host.numa_node = 1023;
   greatest.block_bytes = 64 << 20;
   greatest.host.held_percent = 100;
-  greatest.namespaces_max = 65'534;
+  greatest.namespaces_max = 65'526;
   greatest.requests_max = greatest.transfers_max = 65'536;
   greatest.blocks_per_request_max = 1 << 20;
   greatest.handles_max = 1 << 24;

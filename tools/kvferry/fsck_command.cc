@@ -11,6 +11,7 @@
 #include "exit_code.h"
 #include "fsck_report.h"
 #include "progress_bar.h"
+#include "tiers/nvme/manifest_rebuild.h"
 #include "tiers/nvme/open_io_ring.h"
 #include "tiers/nvme/store_tally.h"
 
@@ -36,8 +37,24 @@ Result<std::unique_ptr<DriveSet>> OpenDrives(const StoreArguments& arguments) {
   return DriveSet::Open(options);
 }
 
+// A new one, from what the segments tell.
+Result<std::unique_ptr<RocksDatabase>> MakeManifest(const std::string& folder,
+                                                    const DriveSet& drives,
+                                                    FsckReport& report) {
+  tiers::RocksDatabaseOptions options;
+  options.folder = folder;
+  KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<RocksDatabase> database, RocksDatabase::Open(options));
+  const tiers::StoreReader reader(drives);
+  KVFERRY_ASSIGN_OR_RETURN(
+      report.rebuild,
+      RebuildManifest(reader, [&](tiers::ManifestBatch& batch) { return database->Write(batch); }));
+  return database;
+}
+
 Result<std::unique_ptr<RocksDatabase>> OpenManifest(const StoreArguments& arguments,
-                                                    const std::string& folder) {
+                                                    const DriveSet& drives,
+                                                    FsckReport& report) {
+  const std::string folder = ManifestFolder(arguments, drives);
   if (folder.empty()) {
     return Status::Error(StatusCode::kInvalidArgument,
                          "the store's first drive is a device: name the manifest's folder with "
@@ -47,18 +64,26 @@ Result<std::unique_ptr<RocksDatabase>> OpenManifest(const StoreArguments& argume
   options.folder = folder;
   options.is_read_only = true;
   Result<std::unique_ptr<RocksDatabase>> database = RocksDatabase::Open(options);
-  if (database.ok() && arguments.repairs) {
-    database->reset();
-    options.is_read_only = false;
-    database = RocksDatabase::Open(options);
-  }
-  if (!database.ok() && database.error().native_code() == ENOENT) {
+  const bool is_missing = !database.ok() && database.error().native_code() == ENOENT;
+  const bool is_lost = !database.ok() && database.status().code() == StatusCode::kDataLoss;
+  if (is_missing && !arguments.repairs) {
     return Status::Error(StatusCode::kDataLoss,
                          "no manifest at " + folder +
                              ": without one nothing can be compared; kvferry inspect shows what "
-                             "headers and footers tell");
+                             "headers and footers tell, and --repair makes one from it");
   }
-  return database;
+  if (!arguments.repairs || (!database.ok() && !is_lost)) {
+    return database;
+  }
+  if (is_lost) {
+    if (!is_missing) {
+      KVFERRY_RETURN_IF_ERROR(tiers::SetManifestAside(folder));
+    }
+    return MakeManifest(folder, drives, report);
+  }
+  database->reset();
+  options.is_read_only = false;
+  return RocksDatabase::Open(options);
 }
 
 // Of all blocks, for the bar.
@@ -80,7 +105,7 @@ Status Check(const StoreArguments& arguments, FsckReport& report) {
   KVFERRY_ASSIGN_OR_RETURN(const std::unique_ptr<DriveSet> drives, OpenDrives(arguments));
   report.store = ToString(drives->store());
   KVFERRY_ASSIGN_OR_RETURN(const std::unique_ptr<RocksDatabase> database,
-                           OpenManifest(arguments, ManifestFolder(arguments, *drives)));
+                           OpenManifest(arguments, *drives, report));
   KVFERRY_ASSIGN_OR_RETURN(const tiers::OpenedIoRing opened,
                            tiers::OpenIoRing(drives->fds(), {.backend = tiers::IoBackend::kAuto,
                                                              .in_flight_max = kInFlightMax}));
@@ -130,8 +155,9 @@ void AddFsckCommand(CLI::App& app, StoreArguments& arguments, int& exit_code) {
   AddStoreOptions(*fsck, arguments);
   fsck->add_flag("--repair", arguments.repairs,
                  "Delete the rows of damaged blocks from the manifest, which makes them misses, "
-                 "take segments with 3 or more of them out of use, and write damaged copies of "
-                 "superblocks anew. Never deletes the row of a good block; leaves blocks as they "
+                 "take segments with 3 or more of them out of use, write damaged copies of "
+                 "superblocks anew, and make a manifest that is missing or cannot be read from the "
+                 "segments. Never deletes the row of a good block; leaves blocks as they "
                  "are");
   fsck->add_flag("-q,--quiet", arguments.is_quiet, "No progress on stderr");
   fsck->footer(

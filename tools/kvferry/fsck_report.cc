@@ -81,6 +81,12 @@ std::string ToText(const FsckReport& report) {
   for (const std::string& line : report.superblocks) {
     AddLine(text, "superblock", line);
   }
+  if (report.rebuild) {
+    AddLine(text, "manifest",
+            "was lost, and made anew from the footers of " +
+                Count(report.rebuild->segments, "segment") + ", " +
+                Count(report.rebuild->blocks, "block"));
+  }
   if (findings.refused_rows > 0) {
     AddLine(text, "manifest",
             Count(findings.refused_rows, "row") +
@@ -128,6 +134,12 @@ std::string ToJson(const FsckReport& report) {
                                {"generation", damage.place.life.generation},
                                {"page", damage.place.page},
                                {"how", damage.how}});
+  }
+  json["rebuild"] = nullptr;
+  if (report.rebuild) {
+    json["rebuild"] = {{"segments", report.rebuild->segments},
+                       {"blocks", report.rebuild->blocks},
+                       {"left_out", report.rebuild->left_out}};
   }
   json["repair"] = nullptr;
   if (report.repair) {

@@ -130,4 +130,14 @@ void BlockModel::Crash() {
   }
 }
 
+void BlockModel::LoseManifest(bool are_drives_honest) {
+  for (State& state : states_) {
+    state.is_persisted = false;
+    if (!are_drives_honest) {
+      state.oldest = 0;
+      state.oldest_durable = 0;
+    }
+  }
+}
+
 }  // namespace kvferry::stress

@@ -53,6 +53,9 @@ class BlockModel {
   // The process has gone, with all its unfinished requests: what was erased and not told so may be
   // back.
   void Crash();
+  // What persists is known no more; and where the drives did not do what they said, neither is what
+  // was erased.
+  void LoseManifest(bool are_drives_honest);
 
  private:
   struct State {

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "tiers/nvme/manifest_rebuild.h"
 #include "tiers/nvme/store_layout.h"
 
 namespace kvferry::stress {
@@ -16,6 +17,20 @@ constexpr std::uint32_t kPagesPerSegment = 64;
 // How often the power goes with a change of the real manifest's files, and within how many.
 constexpr double kCutAtChangeChance = 0.7;
 constexpr std::uint64_t kChangesMax = 60;
+
+class DiskPages final : public tiers::PageSource {
+ public:
+  explicit DiskPages(const std::vector<std::unique_ptr<sim::SimDisk>>& disks) : disks_(disks) {}
+  Status ReadPages(std::uint32_t drive,
+                   std::uint64_t offset_bytes,
+                   std::span<std::byte> target) const override {
+    disks_[drive]->Read(offset_bytes, target);
+    return Status::Ok();
+  }
+
+ private:
+  const std::vector<std::unique_ptr<sim::SimDisk>>& disks_;
+};
 
 }  // namespace
 
@@ -149,6 +164,21 @@ void SimDrives::CrashNow(Crash crash) {
     files_.Keep();
   }
   back_at_ = Instant::max();
+}
+
+void SimDrives::LoseManifest() {
+  KVFERRY_CHECK(!is_attached() && CanLoseManifest());
+  store_ = sim::SimManifestStore();
+  const DiskPages pages(disks_);
+  tiers::SegmentStore::Options& store = options_.store;
+  const tiers::StoreReader reader({store.store, store.layout, store.drive_count}, pages);
+  const auto rebuild = tiers::RebuildManifest(reader, [this](tiers::ManifestBatch& batch) {
+    store_.Apply(batch);
+    store_.Sync();
+    return Status::Ok();
+  });
+  KVFERRY_CHECK(rebuild.ok());
+  store.first_generation = std::max(store.first_generation, rebuild->newest_generation + 1);
 }
 
 void SimDrives::ReleaseHeld() {

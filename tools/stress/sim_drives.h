@@ -51,6 +51,10 @@ class SimDrives {
   // may only be destroyed afterwards.
   void CrashNow(Crash crash);
 
+  // The simulated manifest is gone, and another is made from what the drives hold. After CrashNow.
+  void LoseManifest();
+  bool CanLoseManifest() const { return manifest_folder_.empty(); }
+
   // Drives that have stalled go on.
   void ReleaseHeld();
   void SetFaults(const sim::SimFaults& faults);

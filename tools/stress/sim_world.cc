@@ -89,6 +89,7 @@ SimCounts& SimCounts::operator+=(const SimCounts& other) {
   power_cuts += other.power_cuts;
   cuts_within_changes += other.cuts_within_changes;
   acknowledged += other.acknowledged;
+  manifests_lost += other.manifests_lost;
   found += other.found;
   times_off += other.times_off;
   evictions += other.evictions;
@@ -220,6 +221,11 @@ void SimWorld::Crash() {
   core_.reset();
   workers_.reset();
   model_.Crash();
+  if (drives_->CanLoseManifest() && random_.Chance(0.25)) {
+    drives_->LoseManifest();
+    model_.LoseManifest(options_.faults == FaultLevel::kNone);
+    ++outcome_.counts.manifests_lost;
+  }
   is_found_checked_ = false;
   next_reread_ = ~std::uint32_t{0};
   Open();

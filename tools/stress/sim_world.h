@@ -47,6 +47,7 @@ struct SimCounts {
   std::uint64_t moves = 0;      // Between segments.
   std::uint64_t persisted = 0;  // Blocks of which Persist said so.
   std::uint64_t crashes = 0;
+  std::uint64_t manifests_lost = 0;  // Of these.
   std::uint64_t power_cuts = 0;
   std::uint64_t cuts_within_changes = 0;  // Of the files of the real manifest.
   std::uint64_t acknowledged = 0;         // Blocks of which Persist or Erase said so.

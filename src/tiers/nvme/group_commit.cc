@@ -130,6 +130,21 @@ std::uint64_t GroupCommit::Delete(std::uint32_t page) {
   return queued_deletions();
 }
 
+void GroupCommit::HoldDeletionsAfter(std::uint64_t number) {
+  const std::size_t before = DeletionsToGo();
+  deletions_held_after_ = number;
+  if (DeletionsToGo() > before) {
+    NoteFirst();
+  }
+}
+
+std::size_t GroupCommit::DeletionsToGo() const noexcept {
+  const std::uint64_t gone = deletions_done_ + deletions_in_flight_;
+  const std::uint64_t free = deletions_held_after_ > gone ? deletions_held_after_ - gone : 0;
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(free, deletion_count_ - deletions_in_flight_));
+}
+
 void GroupCommit::MarkSegment(std::uint32_t segment) {
   TouchSegment(Newest(), segment);
   NoteFirst();
@@ -157,8 +172,8 @@ void GroupCommit::DeleteMeta(const std::string& name) {
 
 bool GroupCommit::HasPending() const noexcept {
   const Group& group = Newest();
-  return !group.entries.empty() || !group.segments.empty() ||
-         deletion_count_ > deletions_in_flight_ || !meta_puts_.empty() || !meta_deletes_.empty();
+  return !group.entries.empty() || !group.segments.empty() || DeletionsToGo() > 0 ||
+         !meta_puts_.empty() || !meta_deletes_.empty();
 }
 
 bool GroupCommit::is_quiet() const noexcept {
@@ -187,8 +202,7 @@ void GroupCommit::Step(Instant now) {
   const Group& newest = Newest();
   if (HasPending() && count_ < kGroups &&
       (is_hurried_ || newest.size_bytes >= options_.commit_bytes ||
-       newest.entries.size() == options_.entries_max ||
-       deletion_count_ - deletions_in_flight_ >= kDeletionsAtOnce ||
+       newest.entries.size() == options_.entries_max || DeletionsToGo() >= kDeletionsAtOnce ||
        now - first_at_ >= options_.commit_time)) {
     Close();
   }
@@ -307,7 +321,7 @@ void GroupCommit::FillBatch(Group& group) {
 }
 
 void GroupCommit::TakeDeletions(Group& group) {
-  const std::size_t count = std::min(kDeletionsAtOnce, deletion_count_ - deletions_in_flight_);
+  const std::size_t count = std::min(kDeletionsAtOnce, DeletionsToGo());
   for (std::size_t i = 0; i < count; ++i) {
     group.block_deletes.push_back(
         deletions_[(deletion_first_ + deletions_in_flight_ + i) % deletions_.size()]);

@@ -80,6 +80,10 @@ class GroupCommit final : private IoSink, private ManifestSink {
   bool CanDelete() const noexcept { return deletion_count_ < options_.deletions_max; }
   // The row at `page` of the tier is to go, if it is or comes there. Its number among deletions.
   std::uint64_t Delete(std::uint32_t page);
+  // A number as for a deletion, of nothing: what was queued before it is durable with it.
+  void DeleteNothing() { Queue(BlockPlace()); }
+  // Deletions with higher numbers wait until a later call says otherwise.
+  void HoldDeletionsAfter(std::uint64_t number);
   // Deletions with numbers up to this one are durable.
   std::uint64_t durable_deletions() const noexcept { return deletions_done_; }
   std::uint64_t queued_deletions() const noexcept { return deletions_done_ + deletion_count_; }
@@ -139,6 +143,8 @@ class GroupCommit final : private IoSink, private ManifestSink {
     return table_.SegmentOf(page) % options_.drive_count;
   }
   bool HasPending() const noexcept;
+  // How many of those that wait may go.
+  std::size_t DeletionsToGo() const noexcept;
   void NoteFirst();
   void Queue(const BlockPlace& place);
   void TouchSegment(Group& group, std::uint32_t segment);
@@ -166,6 +172,7 @@ class GroupCommit final : private IoSink, private ManifestSink {
   std::size_t deletion_count_ = 0;
   std::size_t deletions_in_flight_ = 0;
   std::uint64_t deletions_done_ = 0;
+  std::uint64_t deletions_held_after_ = ~std::uint64_t{0};
   std::vector<MetaValue> meta_puts_;
   std::vector<std::string> meta_deletes_;
   std::uint32_t reserved_ = 0;

@@ -11,6 +11,10 @@ std::string_view ToString(KillPoint point) noexcept {
       return "store published";
     case KillPoint::kStoreExtended:
       return "store extended";
+    case KillPoint::kBlankWritten:
+      return "blank written";
+    case KillPoint::kBlankSynced:
+      return "blank synced";
     case KillPoint::kReuseBegun:
       return "reuse begun";
     case KillPoint::kReuseRecorded:
@@ -37,6 +41,8 @@ std::string_view ToString(KillPoint point) noexcept {
       return "footer begun";
     case KillPoint::kFooterWritten:
       return "footer written";
+    case KillPoint::kFooterRewritten:
+      return "footer rewritten";
   }
   return "unknown";
 }

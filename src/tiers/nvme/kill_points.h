@@ -14,6 +14,8 @@ enum class KillPoint : std::uint8_t {
   kStoreWritten,    // A new store has its superblocks, and no drive its name yet.
   kStorePublished,  // The first drive has its name.
   kStoreExtended,   // The file is longer than its superblock says.
+  kBlankWritten,    // The header of a life that is over is blank, not synced.
+  kBlankSynced,     // And synced; the rows are still there.
   kReuseBegun,      // The row of a segment's next life is on its way.
   kReuseRecorded,   // It is durable, with the deletion of the last life's rows.
   kHeaderWritten,   // The header page of the new life is written, not synced.
@@ -26,9 +28,10 @@ enum class KillPoint : std::uint8_t {
   kBatchWritten,  // After it; nobody knows.
   kBatchEnded,    // Known, and nothing acknowledged yet.
   kFooterBegun,
-  kFooterWritten,  // The segment is full, and its row does not say so yet.
+  kFooterWritten,    // The segment is full, and its row does not say so yet.
+  kFooterRewritten,  // Without what is erased, whose rows are still there.
 };
-inline constexpr std::size_t kKillPointCount = 16;
+inline constexpr std::size_t kKillPointCount = 19;
 
 // "payload written" and so on; never null.
 std::string_view ToString(KillPoint point) noexcept;

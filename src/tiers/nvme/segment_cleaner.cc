@@ -40,9 +40,8 @@ SegmentCleaner::SegmentCleaner(const Options& options, const Parts& parts)
 
 bool SegmentCleaner::AreRowsGone(std::uint64_t up_to_victim) const noexcept {
   return std::none_of(slots_.begin(), slots_.end(), [up_to_victim](const Slot& slot) {
-    return slot.victim != 0 && slot.victim <= up_to_victim &&
-           (slot.stage == Stage::kEmptying || slot.stage == Stage::kDrained ||
-            slot.stage == Stage::kRecording);
+    return slot.victim != 0 && slot.victim <= up_to_victim && slot.stage != Stage::kFree &&
+           slot.stage <= Stage::kRecording;
   });
 }
 
@@ -58,7 +57,8 @@ std::optional<std::uint32_t> SegmentCleaner::TakeClean() {
 
 bool SegmentCleaner::is_quiet() const noexcept {
   return std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
-    return slot.stage == Stage::kRecording || slot.stage == Stage::kHeading ||
+    return slot.stage == Stage::kBlanking || slot.stage == Stage::kForgetting ||
+           slot.stage == Stage::kRecording || slot.stage == Stage::kHeading ||
            slot.stage == Stage::kSyncing;
   });
 }
@@ -131,16 +131,21 @@ void SegmentCleaner::Advance(Slot& slot) {
     slot.stage = Stage::kFree;
     Look();
   }
-  if (slot.stage == Stage::kEmptying && segment.users == 0 && segment.live_bytes == 0) {
-    Look();
-    table_.Begin(slot.segment, next_generation_++);
-    table_[slot.segment].opened_unix_ms =
-        options_.unix_ms_minus_now +
-        std::chrono::duration_cast<std::chrono::milliseconds>(now_.time_since_epoch()).count();
-    slot.stage = Stage::kDrained;
+  const bool is_drained = segment.users == 0 && segment.live_bytes == 0;
+  if (slot.stage == Stage::kEmptying && is_drained && slot.old_generation == 0) {
+    slot.stage = Stage::kForgotten;  // No header of it counts.
+  }
+  if (slot.stage == Stage::kForgotten && is_drained) {
+    BeginLife(slot);
   }
   if (now_ < slot.retry_at) {
     return;
+  }
+  if (slot.stage == Stage::kEmptying && is_drained) {
+    BlankHeader(slot);
+  }
+  if (slot.stage == Stage::kBlanked) {
+    Sync(slot, Stage::kForgetting);
   }
   if (slot.stage == Stage::kDrained) {
     Record(slot);
@@ -149,10 +154,34 @@ void SegmentCleaner::Advance(Slot& slot) {
     WriteHeader(slot);
   }
   if (slot.stage == Stage::kHeaded) {
-    slot.op.kind = IoOp::Kind::kSyncData;
-    if (ring_.Submit(slot.op).ok()) {
-      slot.stage = Stage::kSyncing;
-    }
+    Sync(slot, Stage::kSyncing);
+  }
+}
+
+void SegmentCleaner::BeginLife(Slot& slot) {
+  Look();
+  table_.Begin(slot.segment, next_generation_++);
+  table_[slot.segment].opened_unix_ms =
+      options_.unix_ms_minus_now +
+      std::chrono::duration_cast<std::chrono::milliseconds>(now_.time_since_epoch()).count();
+  slot.stage = Stage::kDrained;
+}
+
+void SegmentCleaner::BlankHeader(Slot& slot) {
+  headers_[slot.op.slot].bytes.fill(std::byte{0});
+  slot.op.kind = IoOp::Kind::kWrite;
+  slot.op.file_index = slot.segment % options_.drive_count;
+  slot.op.offset_bytes = options_.layout.PageOffset(slot.segment / options_.drive_count, 0);
+  slot.sync_failures = commit_.sync_failures();
+  if (ring_.Submit(slot.op).ok()) {
+    slot.stage = Stage::kBlanking;
+  }
+}
+
+void SegmentCleaner::Sync(Slot& slot, Stage stage) {
+  slot.op.kind = IoOp::Kind::kSyncData;
+  if (ring_.Submit(slot.op).ok()) {
+    slot.stage = stage;
   }
 }
 
@@ -207,22 +236,37 @@ void SegmentCleaner::WriteHeader(Slot& slot) {
 
 void SegmentCleaner::OnIoDone(IoOp& op) noexcept {
   Slot& slot = slots_[static_cast<HeaderOp&>(op).slot];
-  if (slot.stage == Stage::kHeading) {
-    Pass(KillPoint::kHeaderWritten);
-    if (op.status.ok()) {
-      slot.stage = Stage::kHeaded;
-    } else {
-      Retry(slot, Stage::kRecorded);
-    }
-    return;
+  if (slot.stage == Stage::kBlanking || slot.stage == Stage::kHeading) {
+    OnWritten(slot);
+  } else {
+    OnSynced(slot);
   }
-  KVFERRY_CHECK(slot.stage == Stage::kSyncing);
-  Pass(KillPoint::kHeaderSynced);
-  if (!op.status.ok()) {
+}
+
+void SegmentCleaner::OnWritten(Slot& slot) {
+  const bool is_blank = slot.stage == Stage::kBlanking;
+  Pass(is_blank ? KillPoint::kBlankWritten : KillPoint::kHeaderWritten);
+  if (slot.op.status.ok()) {
+    slot.stage = is_blank ? Stage::kBlanked : Stage::kHeaded;
+  } else {
+    Retry(slot, is_blank ? Stage::kEmptying : Stage::kRecorded);
+  }
+}
+
+void SegmentCleaner::OnSynced(Slot& slot) {
+  KVFERRY_CHECK(slot.stage == Stage::kForgetting || slot.stage == Stage::kSyncing);
+  const bool is_blank = slot.stage == Stage::kForgetting;
+  Pass(is_blank ? KillPoint::kBlankSynced : KillPoint::kHeaderSynced);
+  if (!slot.op.status.ok()) {
     commit_.FailUnsynced();
   }
   if (slot.sync_failures != commit_.sync_failures()) {
-    Retry(slot, Stage::kRecorded);  // What the failed sync has lost may be this header.
+    // What the failed sync has lost may be this header.
+    Retry(slot, is_blank ? Stage::kEmptying : Stage::kRecorded);
+    return;
+  }
+  if (is_blank) {
+    slot.stage = Stage::kForgotten;
     return;
   }
   slot.stage = Stage::kFree;

@@ -27,9 +27,10 @@ class VictimSink {
 };
 
 // What stands between a segment's old life and the first write of the new one, in this order: its
-// blocks are withdrawn and nobody uses its pages; the new generation is recorded, and the rows of
-// the old one deleted, in a synced batch; the header with that generation is synced. So no row can
-// ever point at pages that were written in another life.
+// blocks are withdrawn and nobody uses its pages; the old header is blanked, so that no rebuild
+// takes the footer; the new generation is recorded, and the rows of the old one deleted, in a
+// synced batch; the header with that generation is synced. So no row can ever point at pages that
+// were written in another life, and no footer that counts tells of more than the manifest does.
 //
 // Thread-confined to the mover thread.
 class SegmentCleaner final : private IoSink, private ManifestSink {
@@ -76,6 +77,10 @@ class SegmentCleaner final : private IoSink, private ManifestSink {
   enum class Stage : std::uint8_t {
     kFree,
     kEmptying,
+    kBlanking,
+    kBlanked,
+    kForgetting,  // The blank header is being synced.
+    kForgotten,
     kDrained,
     kRecording,
     kRecorded,
@@ -102,9 +107,14 @@ class SegmentCleaner final : private IoSink, private ManifestSink {
 
   void BeginNext(bool may_empty);
   void Advance(Slot& slot);
+  void BeginLife(Slot& slot);
+  void BlankHeader(Slot& slot);
+  void Sync(Slot& slot, Stage stage);
   void Record(Slot& slot);
   void WriteHeader(Slot& slot);
   void Retry(Slot& slot, Stage stage);
+  void OnWritten(Slot& slot);
+  void OnSynced(Slot& slot);
   void OnIoDone(IoOp& op) noexcept override;
   void OnManifestDone(ManifestBatch& batch) noexcept override;
 

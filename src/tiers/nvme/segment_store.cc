@@ -7,7 +7,6 @@
 
 #include "base/assert.h"
 #include "tiers/nvme/kill_points.h"
-#include "tiers/nvme/segment_footer.h"
 
 namespace kvferry::tiers {
 namespace {
@@ -51,10 +50,7 @@ SegmentStore::SegmentStore(Token /*token*/, const Options& options, const Parts&
       table_({.segment_count = options.layout.segment_count * options.drive_count,
               .pages_per_segment = options.layout.pages_per_segment(),
               .owners_per_segment_max = options.owners_per_segment_max}),
-      footer_(FooterPages(options.owners_per_segment_max)),
       found_(kScannedAtOnce) {
-  sealing_.reserve(kSealingMax);
-  footer_rows_.reserve(options.owners_per_segment_max);
   CommitSink& commit_sink = *this;
   commit_ = std::make_unique<GroupCommit>(
       GroupCommit::Options{.drive_count = options.drive_count,
@@ -62,10 +58,14 @@ SegmentStore::SegmentStore(Token /*token*/, const Options& options, const Parts&
                            .commit_time = options.commit_time,
                            .entries_max = options.commit_entries_max},
       GroupCommit::Parts{parts.ring, parts.manifest, table_, commit_sink});
-  IoSink* io_sink = this;
+  FooterSink& footer_sink = *this;
+  footers_ = std::make_unique<FooterWriter>(
+      FooterWriter::Options{.store = options.store,
+                            .layout = options.layout,
+                            .drive_count = options.drive_count,
+                            .owners_per_segment_max = options.owners_per_segment_max},
+      FooterWriter::Parts{parts.ring, table_, *commit_, footer_sink});
   ManifestSink* manifest_sink = this;
-  footer_op_.kind = IoOp::Kind::kWrite;
-  footer_op_.sink = io_sink;
   dropped_.sink = manifest_sink;
 }
 
@@ -145,18 +145,18 @@ std::optional<std::uint32_t> SegmentStore::Append(SegmentStream of,
 bool SegmentStore::OpenNext(SegmentStream of, bool is_move) {
   Stream& stream = streams_[static_cast<std::size_t>(of)];
   const std::uint32_t kept_back = is_move ? 0 : KeptBack(table_.segment_count());
-  if (stream.open && sealing_.size() >= kSealingMax) {
+  if (stream.open && !footers_->CanSeal()) {
     return false;
   }
   if (cleaner_->clean_count() <= kept_back) {
     // One whose payloads were all lost can be had again.
     if (stream.open && table_[*stream.open].live_bytes == 0 && table_[*stream.open].writers == 0) {
-      BeginSealing(*std::exchange(stream.open, std::nullopt));
+      footers_->Seal(*std::exchange(stream.open, std::nullopt));
     }
     return false;
   }
   if (stream.open) {
-    BeginSealing(*stream.open);
+    footers_->Seal(*stream.open);
   }
   stream.open = cleaner_->TakeClean();
   table_[*stream.open].phase = SegmentPhase::kOpen;
@@ -221,73 +221,9 @@ bool SegmentStore::NoteFailure(std::uint32_t page) {
     stream.open = stream.open == number ? std::nullopt : stream.open;
     stream.found = stream.found == number ? std::nullopt : stream.found;
   }
-  if (!is_footer_in_flight_ || sealing_.front() != number) {
-    std::erase(sealing_, number);
-  }
+  footers_->GiveUpSealing(number);
   commit_->MarkSegment(number);
   return true;
-}
-
-void SegmentStore::BeginSealing(std::uint32_t segment) {
-  table_[segment].phase = SegmentPhase::kSealing;
-  sealing_.push_back(segment);
-}
-
-// A segment is sealed when all its payloads are durable or lost, so that the footer tells of each.
-void SegmentStore::Seal() {
-  if (!sealing_.empty() && !is_footer_in_flight_ && table_[sealing_.front()].writers == 0) {
-    WriteFooter(sealing_.front());
-  }
-}
-
-void SegmentStore::WriteFooter(std::uint32_t segment) {
-  footer_rows_.clear();
-  for (const std::uint32_t owner : table_.OwnersOf(segment)) {
-    BlockRow row;
-    if (sink_.FillRowIn(owner, segment, row)) {
-      row.page -= table_.FirstPageOf(segment);
-      footer_rows_.push_back(row);
-    }
-  }
-  const auto comes_first = [](const BlockRow& a, const BlockRow& b) {
-    return a.page < b.page;
-  };
-  std::sort(footer_rows_.begin(), footer_rows_.end(), comes_first);
-  // An owner that had two payloads here is listed twice, and both times tells of the later one.
-  const auto is_same = [](const BlockRow& a, const BlockRow& b) {
-    return a.page == b.page;
-  };
-  footer_rows_.erase(std::unique(footer_rows_.begin(), footer_rows_.end(), is_same),
-                     footer_rows_.end());
-  const auto row_count = static_cast<std::uint32_t>(footer_rows_.size());
-  const std::size_t size = std::size_t{FooterPages(row_count)} * kDiskPageBytes;
-  footer_op_.buffer = {footer_[0].bytes.data(), size};
-  EncodeFooter(
-      {.segment = {options_.store, segment % options_.drive_count, segment / options_.drive_count},
-       .generation = table_[segment].generation,
-       .pages_per_segment = table_.pages_per_segment()},
-      footer_rows_, footer_op_.buffer);
-  footer_op_.file_index = segment % options_.drive_count;
-  const std::uint32_t first_page = FooterFirstPage(table_.pages_per_segment(), row_count);
-  footer_op_.offset_bytes = OffsetOf(table_.FirstPageOf(segment) + first_page);
-  is_footer_in_flight_ = ring_.Submit(footer_op_).ok();
-  Pass(KillPoint::kFooterBegun);
-}
-
-// A footer that could not be written is missed only when the manifest is lost.
-void SegmentStore::OnIoDone(IoOp& op) noexcept {
-  KVFERRY_CHECK(&op == &footer_op_ && is_footer_in_flight_);
-  is_footer_in_flight_ = false;
-  Pass(KillPoint::kFooterWritten);
-  const std::uint32_t segment = sealing_.front();
-  sealing_.erase(sealing_.begin());
-  if (table_[segment].phase != SegmentPhase::kSealing) {
-    return;
-  }
-  table_[segment].phase = SegmentPhase::kSealed;
-  commit_->MarkDrive(segment);
-  commit_->MarkSegment(segment);
-  cleaner_->Look();
 }
 
 bool SegmentStore::Scan() {
@@ -295,9 +231,8 @@ bool SegmentStore::Scan() {
   if (!piece.ok()) {
     if (piece.status().code() != StatusCode::kUnavailable) {
       scan_status_ = piece.status();
-      EndScan();
     }
-    return is_scanned_;
+    return false;
   }
   for (std::size_t i = 0; i < piece->row_count; ++i) {
     const PlacedRow& placed = found_[i];
@@ -321,7 +256,7 @@ bool SegmentStore::Scan() {
     if (owner != kNoOwner) {
       table_.AddOwner(number, owner);
     } else if (commit_->CanDelete()) {
-      commit_->Delete(page);
+      Delete(page);
     }
   }
   if (piece->is_last) {
@@ -342,7 +277,7 @@ void SegmentStore::EndScan() {
   for (std::uint32_t segment = 0; segment < table_.segment_count(); ++segment) {
     const bool is_current = streams_[0].open == segment || streams_[1].open == segment;
     if (table_[segment].phase == SegmentPhase::kOpen && !is_current) {
-      BeginSealing(segment);
+      footers_->Seal(segment);
     }
   }
   cleaner_->Look();
@@ -358,23 +293,24 @@ bool SegmentStore::Step(Instant now) {
     dropping_ = Dropping::kInFlight;
   }
   commit_->Step(now);
-  Seal();
+  footers_->Step(now, is_scanned_);
   cleaner_->Step(now, is_scanned_);
-  return !is_scanned_ && Scan();
+  return !is_scanned_ && scan_status_.ok() && Scan();
 }
 
 Instant SegmentStore::next_deadline() const noexcept {
-  const Instant next = std::min(commit_->next_deadline(), cleaner_->next_deadline());
+  const Instant next =
+      std::min({commit_->next_deadline(), footers_->next_deadline(), cleaner_->next_deadline()});
   return is_scanned_ ? next : std::min(next, now_ + kScanPause);
 }
 
 bool SegmentStore::is_quiet() const noexcept {
-  return commit_->is_quiet() && cleaner_->is_quiet() && !is_footer_in_flight_ &&
+  return commit_->is_quiet() && cleaner_->is_quiet() && footers_->is_quiet() &&
          dropping_ != Dropping::kInFlight;
 }
 
 bool SegmentStore::is_idle() const noexcept {
-  return commit_->is_idle() && is_quiet() && sealing_.empty();
+  return commit_->is_idle() && is_quiet() && footers_->is_idle();
 }
 
 void SegmentStore::CheckInvariants() const {

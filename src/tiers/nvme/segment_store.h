@@ -13,7 +13,7 @@
 #include "kvferry/status.h"
 #include "kvferry/types.h"
 
-#include "base/huge_array.h"
+#include "tiers/nvme/footer_writer.h"
 #include "tiers/nvme/group_commit.h"
 #include "tiers/nvme/io_ring.h"
 #include "tiers/nvme/manifest.h"
@@ -57,7 +57,7 @@ class StoreSink {
 // Thread-confined to the mover thread.
 class SegmentStore final : private CommitSink,
                            private VictimSink,
-                           private IoSink,
+                           private FooterSink,
                            private ManifestSink {
   struct Token {};  // Only Create can name it.
 
@@ -101,6 +101,21 @@ class SegmentStore final : private CommitSink,
   void Written(std::uint32_t owner, std::uint32_t page, std::uint64_t size_bytes);
   void NotWritten(std::uint32_t page);
 
+  // The row at `page` of the tier is to go, as GroupCommit.Delete; no footer tells of it by then.
+  void Delete(std::uint32_t page) {
+    footers_->MarkStale(table_.SegmentOf(page));
+    commit_->Delete(page);
+  }
+  // What lies at `page` is erased, though its row stays; or the row says something else than the
+  // footer by now. Counts as a deletion where the footer is to be written anew.
+  void Forget(std::uint32_t page) {
+    if (footers_->MarkStale(table_.SegmentOf(page)) && commit_->CanDelete()) {
+      commit_->DeleteNothing();
+    }
+  }
+  // As FooterWriter.
+  std::uint32_t footer_users(std::uint32_t segment) const { return footers_->users(segment); }
+
   // Whether there is a segment for moves once the open ones are full.
   bool HasClean() const noexcept { return cleaner_->clean_count() > 0; }
   // Blocks can only stay where one segment is kept back to move them to.
@@ -134,7 +149,7 @@ class SegmentStore final : private CommitSink,
   Instant next_deadline() const noexcept;
   // Everything from before the restart has been handed over.
   bool is_scanned() const noexcept { return is_scanned_; }
-  // Ok, or why the scan ended early; what it had not found by then stays a miss.
+  // Ok, or why the scan cannot go on. The store is to be closed then.
   const Status& scan_status() const noexcept { return scan_status_; }
   // Nothing of it is in the ring or the manifest.
   bool is_quiet() const noexcept;
@@ -148,13 +163,9 @@ class SegmentStore final : private CommitSink,
     std::optional<std::uint32_t> found;  // Open from before the restart; goes on after the scan.
   };
   static constexpr std::size_t kStreams = 2;
-  static constexpr std::size_t kSealingMax = 4;
 
   Status Restore();
   bool OpenNext(SegmentStream of, bool is_move);
-  void BeginSealing(std::uint32_t segment);
-  void Seal();
-  void WriteFooter(std::uint32_t segment);
   bool Scan();
   void EndScan();
   bool FillRow(std::uint32_t owner, std::uint32_t page, BlockRow& row) override {
@@ -166,7 +177,10 @@ class SegmentStore final : private CommitSink,
                   End end,
                   std::uint8_t flags) noexcept override;
   void OnVictim(std::uint32_t segment) noexcept override { sink_.OnVictim(segment); }
-  void OnIoDone(IoOp& op) noexcept override;
+  bool FillFooterRow(std::uint32_t owner, std::uint32_t segment, BlockRow& row) override {
+    return sink_.FillRowIn(owner, segment, row);
+  }
+  void OnSealed(std::uint32_t /*segment*/) noexcept override { cleaner_->Look(); }
   void OnManifestDone(ManifestBatch& batch) noexcept override;
 
   Options options_;
@@ -175,13 +189,9 @@ class SegmentStore final : private CommitSink,
   StoreSink& sink_;
   SegmentTable table_;
   std::unique_ptr<GroupCommit> commit_;
+  std::unique_ptr<FooterWriter> footers_;
   std::unique_ptr<SegmentCleaner> cleaner_;
   std::array<Stream, kStreams> streams_;
-  std::vector<std::uint32_t> sealing_;  // Oldest first; the first one's footer is under way.
-  IoOp footer_op_;
-  bool is_footer_in_flight_ = false;
-  HugeArray<DiskPageMemory> footer_;
-  std::vector<BlockRow> footer_rows_;
   std::vector<PlacedRow> found_;  // Scratch of the scan.
   bool is_scanned_ = false;
   Status scan_status_;

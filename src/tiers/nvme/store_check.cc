@@ -60,10 +60,13 @@ std::span<const PlacedRow> RowsOf(std::span<const PlacedRow> rows, const Segment
   return {begin, end};
 }
 
-// But for the flags, which may change after the segment was sealed.
+// But for what may change after the segment was sealed: the flags, and the namespace's number, when
+// a manifest is rebuilt.
 bool AreSame(BlockRow first, BlockRow second) {
   first.flags = 0;
   second.flags = 0;
+  first.tenant = 0;
+  second.tenant = 0;
   return first == second;
 }
 
@@ -197,7 +200,8 @@ void StoreCheck::CheckGroup(std::span<const PlacedRow> rows,
   }
 }
 
-// A crash may come between a life's row and its header, when nothing is in the segment yet.
+// A crash may come between a life's row and its header, when nothing is in the segment yet; or
+// while a life ends, when the header is blank and the rows are still there.
 void StoreCheck::CheckSegment(const SegmentRow& row, std::span<const PlacedRow> blocks) {
   if (row.state == SegmentState::kClean || (blocks.empty() && row.state != SegmentState::kSealed)) {
     return;
@@ -205,6 +209,9 @@ void StoreCheck::CheckSegment(const SegmentRow& row, std::span<const PlacedRow> 
   ++findings_.segments;
   const SegmentHeaderRead header = parts_.reader.ReadHeader(row.life.segment);
   const BlockPlace place{.life = row.life, .page = 0};
+  if (header.finding == PageFinding::kBlank) {
+    return;
+  }
   if (header.finding != PageFinding::kGood) {
     Note(DamageKind::kHeader, place, std::string(header.status.message()));
   } else if (header.header.generation != row.life.generation) {

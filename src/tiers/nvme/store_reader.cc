@@ -1,8 +1,6 @@
 // Pages found by the layout, and what an unreadable one counts as.
 #include "tiers/nvme/store_reader.h"
 
-#include <cstddef>
-#include <span>
 #include <vector>
 
 #include "tiers/nvme/io_errors.h"
@@ -11,7 +9,17 @@
 namespace kvferry::tiers {
 namespace {
 
-struct PagesRead {
+Status ReadFrom(int fd, std::span<std::byte> target, std::uint64_t offset) {
+  const PageRead read = ReadAt(fd, target, offset);
+  if (read.error_number != 0) {
+    return IoError("cannot be read", read.error_number);
+  }
+  return read.size_bytes < target.size() ? TruncatedError("cannot be read") : Status::Ok();
+}
+
+}  // namespace
+
+struct StoreReader::PagesRead {
   Status status;
   std::vector<AlignedPage> pages;
 
@@ -20,37 +28,34 @@ struct PagesRead {
   }
 };
 
-PagesRead ReadPages(int fd, std::uint64_t offset, std::uint32_t page_count) {
-  PagesRead result;
-  result.pages.resize(page_count);
-  const auto target = std::as_writable_bytes(std::span<AlignedPage>(result.pages));
-  const PageRead read = ReadAt(fd, target, offset);
-  if (read.error_number != 0) {
-    result.status = IoError("cannot be read", read.error_number);
-  } else if (read.size_bytes < target.size()) {
-    result.status = TruncatedError("cannot be read");
-  }
-  return result;
-}
-
-}  // namespace
-
-std::uint32_t StoreReader::segment_count() const {
-  return drives_.layout().segment_count * drives_.drive_count();
-}
+StoreReader::StoreReader(const DriveSet& drives)
+    : shape_{drives.store(), drives.layout(), drives.drive_count()}, fds_(drives.fds()) {}
 
 std::uint64_t StoreReader::OffsetOf(std::uint32_t segment, std::uint32_t page) const {
-  return drives_.layout().PageOffset(segment / drives_.drive_count(), page);
+  return shape_.layout.PageOffset(segment / shape_.drive_count, page);
 }
 
 SegmentIdentity StoreReader::IdentityOf(std::uint32_t segment) const {
-  return {.store = drives_.store(),
+  return {.store = shape_.store,
           .drive_index = DriveOf(segment),
-          .segment = segment / drives_.drive_count()};
+          .segment = segment / shape_.drive_count};
+}
+
+StoreReader::PagesRead StoreReader::ReadPages(std::uint32_t segment,
+                                              std::uint32_t page,
+                                              std::uint32_t page_count) const {
+  PagesRead result;
+  result.pages.resize(page_count);
+  const auto target = std::as_writable_bytes(std::span<AlignedPage>(result.pages));
+  const std::uint32_t drive = DriveOf(segment);
+  const std::uint64_t offset = OffsetOf(segment, page);
+  result.status = source_ != nullptr ? source_->ReadPages(drive, offset, target)
+                                     : ReadFrom(fds_[drive], target, offset);
+  return result;
 }
 
 SegmentHeaderRead StoreReader::ReadHeader(std::uint32_t segment) const {
-  const PagesRead read = ReadPages(drives_.fds()[DriveOf(segment)], OffsetOf(segment, 0), 1);
+  const PagesRead read = ReadPages(segment, 0, 1);
   if (!read.status.ok()) {
     return {.finding = PageFinding::kDamaged, .status = read.status, .header = {}};
   }
@@ -58,13 +63,12 @@ SegmentHeaderRead StoreReader::ReadHeader(std::uint32_t segment) const {
 }
 
 FooterRead StoreReader::ReadFooterOf(const SegmentLife& life) const {
-  const std::uint32_t pages = drives_.layout().pages_per_segment();
+  const std::uint32_t pages = pages_per_segment();
   const FooterIdentity identity{.segment = IdentityOf(life.segment),
                                 .generation = life.generation,
                                 .pages_per_segment = pages};
-  const int fd = drives_.fds()[DriveOf(life.segment)];
   FooterRead footer;
-  const PagesRead last = ReadPages(fd, OffsetOf(life.segment, pages - 1), 1);
+  const PagesRead last = ReadPages(life.segment, pages - 1, 1);
   if (!last.status.ok()) {
     footer.status = last.status;
     return footer;
@@ -77,12 +81,22 @@ FooterRead StoreReader::ReadFooterOf(const SegmentLife& life) const {
   }
   // A good page's count is within the segment.
   const std::uint32_t count = page.page.page_count;
-  const PagesRead all = ReadPages(fd, OffsetOf(life.segment, pages - count), count);
+  const PagesRead all = ReadPages(life.segment, pages - count, count);
   if (!all.status.ok()) {
     footer.status = all.status;
     return footer;
   }
   return ReadFooter(all.bytes(), identity);
+}
+
+std::uint64_t StoreReader::FooterGenerationOf(std::uint32_t segment) const {
+  const PagesRead last = ReadPages(segment, pages_per_segment() - 1, 1);
+  if (!last.status.ok()) {
+    return 0;
+  }
+  const FrameRead frame = ReadFrame(last.bytes(), PageKind::kSegmentFooter);
+  const bool is_ours = frame.finding == PageFinding::kGood && frame.frame.store == shape_.store;
+  return is_ours ? frame.frame.number : 0;
 }
 
 }  // namespace kvferry::tiers

@@ -260,7 +260,7 @@ TEST_F(StoreCheckTest, TakesALifeWithoutHeaderWhileItHoldsNothing) {
 TEST_F(StoreCheckTest, FindsFootersThatAreDamagedOrTellOtherwise) {
   Overwrite(sample_.FileOf(0), sample_.OffsetOf(0, 255) + 48, "rot");
   PlacedRow changed = Block(1, 3);
-  changed.row.tenant = 77;
+  changed.row.codec = 1;
   Put(changed);
   const StoreFindings findings = Check(true);
   EXPECT_EQ(PlacesOf(findings, DamageKind::kFooter),
@@ -272,6 +272,7 @@ TEST_F(StoreCheckTest, FindsFootersThatAreDamagedOrTellOtherwise) {
 TEST_F(StoreCheckTest, TakesARowThatChangedItsFlagsAndOneThatIsGone) {
   PlacedRow changed = Block(0, 3);
   changed.row.flags = BlockRow::kProtected;
+  changed.row.tenant = 77;
   Put(changed);
   ManifestBatch batch;
   batch.block_deletes = {Block(0, 4).place(), Block(1, 0).place()};
