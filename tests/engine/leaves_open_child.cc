@@ -22,7 +22,7 @@ void LeaveOpen() {
   TierEngine& engine = *std::construct_at(reinterpret_cast<TierEngine*>(place.data()));
   engine.OpenEngine();
   engine.Put(0, 40);
-  std::filesystem::remove_all(engine.folder_);  // Nobody else will; what is open stays usable.
+  std::filesystem::remove_all(engine.folder);  // Nobody else will; what is open stays usable.
   std::cout << "open" << std::endl;
 }
 

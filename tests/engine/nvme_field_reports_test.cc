@@ -92,25 +92,25 @@ class NvmeFieldReportsTest : public ::testing::Test, public TierEngine {
 
 // B007: a staging pool that ran out in the middle of a batch gave buffers that nobody had filled.
 TEST_F(NvmeFieldReportsTest, B007ABatchThatOutgrowsTheHostHasNoHitsWithoutBytes) {
-  options_.host.bytes = 2 * kMiB;  // 32 blocks.
+  options.host.bytes = 2 * kMiB;  // 32 blocks.
   OpenEngine();
   for (std::uint64_t first = 0; first < 128; first += 16) {
     Put(first, 16);
     ASSERT_EQ(Persist(first, 16).blocks_ready, 16U);
   }
   const std::vector<BlockKey> keys = KeysOf(0, 128);
-  const Completion done = Await(engine_->Prefetch({.in = space_, .keys = keys}, *queue_));
+  const Completion done = Await(engine->Prefetch({.in = space, .keys = keys}, *queue));
   EXPECT_LE(done.blocks_ready, 128U);
   EXPECT_EQ(CountOf(0, 128), 128U);  // Get compares the bytes.
 }
 
 // B009: a prefix was pushed out before all of it was written down, and came back in part.
 TEST_F(NvmeFieldReportsTest, B009WhatAFloodPushesOutIsAMissOrWhole) {
-  options_.host.bytes = 40 * kBlockBytes;
+  options.host.bytes = 40 * kBlockBytes;
   OpenEngine();
   Put(0, 500);
   const std::size_t found = CountOf(0, 500);
-  const EngineStats stats = engine_->Stats();
+  const EngineStats stats = engine->Stats();
   EXPECT_GE(found + stats.offloads_skipped + stats.nvme.evictions, 500U);
 }
 
@@ -142,17 +142,17 @@ TEST_F(NvmeFieldReportsTest, B048ReadsOfATruncatedFileAllEndAndLaterOnesWork) {
 
 // B061: 460 GB on the drive with a limit of 250.
 TEST_F(NvmeFieldReportsTest, B061TheDriveHoldsNoMoreThanTheLimit) {
-  options_.nvme.capacity_bytes = 32 * kMiB;
+  options.nvme.capacity_bytes = 32 * kMiB;
   OpenEngine();
   std::uint64_t most = 0;
   for (std::uint64_t first = 0; first < 4'096; first += 32) {  // 256 MiB
     Put(first, 32);
     EXPECT_OK(Persist(first, 32).status);
-    EXPECT_OK(Await(engine_->Unpersist({.in = space_, .keys = KeysOf(first, 32)}, *queue_)).status);
-    most = std::max(most, AllocatedBytes(folder_));
+    EXPECT_OK(Await(engine->Unpersist({.in = space, .keys = KeysOf(first, 32)}, *queue)).status);
+    most = std::max(most, AllocatedBytes(folder));
   }
-  EXPECT_GT(engine_->Stats().nvme_store.segments_reused, 100U);
-  EXPECT_LE(most, options_.nvme.capacity_bytes + options_.nvme.segment_bytes);
+  EXPECT_GT(engine->Stats().nvme_store.segments_reused, 100U);
+  EXPECT_LE(most, options.nvme.capacity_bytes + options.nvme.segment_bytes);
 }
 
 // B063: the pool took twice the memory that was asked for.
@@ -162,9 +162,9 @@ TEST_F(NvmeFieldReportsTest, B063MemoryIsWhatWasAskedForAndAFixedCost) {
   }
   constexpr std::uint64_t kPool = 64 * kMiB;
   constexpr std::uint64_t kFixed = 48 * kMiB;  // docs/engine.md: buffers, rings, RocksDB.
-  options_.host.bytes = kPool;
-  options_.host.is_populated = true;
-  options_.nvme.capacity_bytes = 256 * kMiB;
+  options.host.bytes = kPool;
+  options.host.is_populated = true;
+  options.nvme.capacity_bytes = 256 * kMiB;
   const int status = InAChild([&] {
     const std::uint64_t before = ResidentBytes();
     OpenEngine();
@@ -185,7 +185,7 @@ TEST_F(NvmeFieldReportsTest, B070AfterEachOfTwentyKillsItOpensAndHasWhatWasPersi
       Put(100 * (kill + 1), 4);
       EXPECT_EQ(Persist(100 * (kill + 1), 4).blocks_ready, 4U);
       EXPECT_OK(
-          Await(engine_->Unpersist({.in = space_, .keys = KeysOf(100 * kill, 4)}, *queue_)).status);
+          Await(engine->Unpersist({.in = space, .keys = KeysOf(100 * kill, 4)}, *queue)).status);
       Put(10'000 + 100 * kill, 24 + kill % 5);  // Is being written down as the process goes.
       if (!HasFailure()) {
         ::kill(::getpid(), SIGKILL);
@@ -195,7 +195,7 @@ TEST_F(NvmeFieldReportsTest, B070AfterEachOfTwentyKillsItOpensAndHasWhatWasPersi
   }
   OpenEngine();
   EXPECT_EQ(CountOf(100 * kKills, 4), 4U);
-  EXPECT_LE(AllocatedBytes(folder_), options_.nvme.capacity_bytes + options_.nvme.segment_bytes);
+  EXPECT_LE(AllocatedBytes(folder), options.nvme.capacity_bytes + options.nvme.segment_bytes);
 }
 
 // B072, B154: a process could not end, or crashed as it ended, unless it closed the engine first.
@@ -219,23 +219,23 @@ TEST_F(NvmeFieldReportsTest, B074ASecondCloseDoesNothing) {
   OpenEngine();
   Put(0, 4);
   ASSERT_EQ(Persist(0, 4).blocks_ready, 4U);
-  queue_.reset();
-  EXPECT_OK(engine_->Close());
-  EXPECT_OK(engine_->Close());
-  engine_.reset();
+  queue.reset();
+  EXPECT_OK(engine->Close());
+  EXPECT_OK(engine->Close());
+  engine.reset();
   OpenEngine();
   EXPECT_EQ(CountOf(0, 4), 4U);
 }
 
 // B089, B143: a count of bytes that began at nothing after a restart let the drive overfill.
 TEST_F(NvmeFieldReportsTest, B089AfterARestartTheLimitCountsWhatWasThere) {
-  options_.nvme.capacity_bytes = 32 * kMiB;
+  options.nvme.capacity_bytes = 32 * kMiB;
   OpenEngine();
   const auto write = [&](std::uint64_t first) {
     Put(first, 32);
     EXPECT_OK(Persist(first, 32).status);
-    EXPECT_OK(Await(engine_->Unpersist({.in = space_, .keys = KeysOf(first, 32)}, *queue_)).status);
-    EXPECT_LE(AllocatedBytes(folder_), options_.nvme.capacity_bytes + options_.nvme.segment_bytes);
+    EXPECT_OK(Await(engine->Unpersist({.in = space, .keys = KeysOf(first, 32)}, *queue)).status);
+    EXPECT_LE(AllocatedBytes(folder), options.nvme.capacity_bytes + options.nvme.segment_bytes);
   };
   for (std::uint64_t first = 0; first < 640; first += 32) {
     write(first);
@@ -243,26 +243,26 @@ TEST_F(NvmeFieldReportsTest, B089AfterARestartTheLimitCountsWhatWasThere) {
   CloseEngine();
 
   OpenEngine();
-  const EngineStats stats = engine_->Stats();
+  const EngineStats stats = engine->Stats();
   EXPECT_GT(stats.nvme_store.blocks_found, 100U);
   EXPECT_EQ(stats.nvme.blocks_resident, stats.nvme_store.blocks_found);
   EXPECT_GE(stats.nvme.bytes_resident, stats.nvme_store.blocks_found * kBlockBytes);
   for (std::uint64_t first = 1'000; first < 1'640; first += 32) {
     write(first);
   }
-  EXPECT_GT(engine_->Stats().nvme_store.segments_reused, 0U);
+  EXPECT_GT(engine->Stats().nvme_store.segments_reused, 0U);
 }
 
 // B094: what was found damaged stopped the process, at each start again.
 TEST_F(NvmeFieldReportsTest, B094DamageEverywhereNeverStopsTheProcess) {
-  options_.nvme.is_required = false;
+  options.nvme.is_required = false;
   OpenEngine();
   Put(0, 40);
   ASSERT_EQ(Persist(0, 40).blocks_ready, 40U);
   CloseEngine();
   const std::string garbage(512, '\x5a');
   const auto damage_manifest = [&] {
-    for (const auto& file : std::filesystem::directory_iterator(folder_ + "/drive/manifest")) {
+    for (const auto& file : std::filesystem::directory_iterator(folder + "/drive/manifest")) {
       if (file.is_regular_file() && file.file_size() > 64) {
         Write(file.path(), file.file_size() / 2, garbage);
       }
@@ -289,16 +289,7 @@ TEST_F(NvmeFieldReportsTest, B094DamageEverywhereNeverStopsTheProcess) {
     SCOPED_TRACE(name);
     damage();
     for (int opening = 0; opening < 3; ++opening) {
-      auto engine = Engine::Open(options_);
-      ASSERT_OK(engine);
-      engine_ = std::move(*engine);
-      auto queue = engine_->CreateCompletionQueue(64);
-      ASSERT_OK(queue);
-      queue_ = std::move(*queue);
-      const auto space =
-          engine_->AddNamespace(testing::NamespaceOf("model"), {.block_bytes = kBlockBytes});
-      ASSERT_OK(space);
-      space_ = *space;
+      OpenEngine(WaitsForScan::kNo);
       EXPECT_LE(CountOf(0, 40), 40U);  // Right bytes, or a miss.
       Put(500, 2);
       EXPECT_EQ(CountOf(500, 2), 2U);
@@ -325,7 +316,7 @@ TEST_F(NvmeFieldReportsTest, B140ABlockWithAnotherOnesBytesIsAMiss) {
   EXPECT_EQ(CountOf(0, 8), 6U);
   EXPECT_FALSE(Get(2));
   EXPECT_FALSE(Get(5));
-  EXPECT_GE(engine_->Stats().failed_checks, 2U);
+  EXPECT_GE(engine->Stats().failed_checks, 2U);
 }
 
 // B003: one bit of some blocks is not what was stored.
@@ -343,7 +334,7 @@ TEST_F(NvmeFieldReportsTest, B003OneWrongBitIsAMiss) {
   }
   OpenEngine();
   EXPECT_EQ(CountOf(0, 40), 30U);
-  EXPECT_GE(engine_->Stats().failed_checks, 10U);
+  EXPECT_GE(engine->Stats().failed_checks, 10U);
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ constexpr std::size_t kSealedBlocks = 30;
 
 class NvmeRebuildTest : public ::testing::TestWithParam<NvmeIo>, public TierEngine {
  protected:
-  void SetUp() override { options_.nvme.io = GetParam(); }
-  std::string Manifest() const { return folder_ + "/drive/manifest"; }
+  void SetUp() override { options.nvme.io = GetParam(); }
+  std::string Manifest() const { return folder + "/drive/manifest"; }
   void LoseManifest() const { std::filesystem::remove_all(Manifest()); }
   void PutAndPersist(std::uint64_t first, std::size_t count) {
     Put(first, count);
@@ -46,8 +46,8 @@ TEST_P(NvmeRebuildTest, ALostManifestIsMadeFromTheSegments) {
   LoseManifest();
 
   OpenEngine();
-  EXPECT_EQ(engine_->Stats().nvme_store.blocks_found, kSealedBlocks);
-  EXPECT_EQ(engine_->Stats().nvme_store.bytes_persisted, kSealedBlocks * kBlockBytes);
+  EXPECT_EQ(engine->Stats().nvme_store.blocks_found, kSealedBlocks);
+  EXPECT_EQ(engine->Stats().nvme_store.bytes_persisted, kSealedBlocks * kBlockBytes);
   EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
   PutAndPersist(0, kBlocks);
   CloseEngine();
@@ -65,7 +65,7 @@ TEST_P(NvmeRebuildTest, WhatWasRebuiltIsThereAfterAnotherRestart) {
   CloseEngine();
 
   OpenEngine();
-  EXPECT_EQ(engine_->Stats().nvme_store.blocks_found, kSealedBlocks);
+  EXPECT_EQ(engine->Stats().nvme_store.blocks_found, kSealedBlocks);
   EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
   CloseEngine();
   OpenEngine();
@@ -82,10 +82,10 @@ TEST_P(NvmeRebuildTest, PersistedBlocksStillOutliveTheirSegments) {
     const std::uint64_t first = 1'000 + 16 * round;
     PutAndPersist(first, 16);
     const std::vector<BlockKey> keys = KeysOf(first, 16);
-    EXPECT_OK(Await(engine_->Unpersist({.in = space_, .keys = keys}, *queue_)).status);
+    EXPECT_OK(Await(engine->Unpersist({.in = space, .keys = keys}, *queue)).status);
   }
 
-  EXPECT_GT(engine_->Stats().nvme_store.segments_reused, 0U);
+  EXPECT_GT(engine->Stats().nvme_store.segments_reused, 0U);
   EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
 }
 
@@ -105,7 +105,7 @@ TEST_P(NvmeRebuildTest, ErasedBlocksDoNotComeBack) {
 TEST_P(NvmeRebuildTest, AnErasedNamespaceDoesNotComeBack) {
   OpenEngine();
   PutAndPersist(0, kBlocks);
-  ASSERT_OK(engine_->EraseNamespace(space_));
+  ASSERT_OK(engine->EraseNamespace(space));
   PutAndPersist(100, kBlocks);
   CloseEngine();
   LoseManifest();
@@ -122,7 +122,7 @@ TEST_P(NvmeRebuildTest, AnErasureAfterTheRebuildTakesWhatNobodyHasAskedFor) {
   CloseEngine();
   LoseManifest();
   OpenEngine();
-  ASSERT_OK(engine_->EraseNamespace(space_));
+  ASSERT_OK(engine->EraseNamespace(space));
   EXPECT_EQ(CountOf(0, kBlocks), 0U);
   CloseEngine();
 
@@ -141,11 +141,11 @@ TEST_P(NvmeRebuildTest, ANamespaceOfOtherBlocksTakesNothingOver) {
   CloseEngine();
   LoseManifest();
   OpenEngine();
-  const auto other = engine_->AddNamespace(NamespaceOf("other"), {.block_bytes = kBlockBytes / 2});
+  const auto other = engine->AddNamespace(NamespaceOf("other"), {.block_bytes = kBlockBytes / 2});
   ASSERT_OK(other);
   const std::vector<BlockKey> keys = KeysOf(0, 1);
 
-  EXPECT_EQ(engine_->Match(*other, keys).blocks(), 0U);
+  EXPECT_EQ(engine->Match(*other, keys).blocks(), 0U);
   EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
 }
 
@@ -178,7 +178,7 @@ TEST_P(NvmeRebuildTest, ATableThatCannotBeReadIsFoundOut) {
   }
   ASSERT_GT(damaged, 0U);
 
-  options_.nvme.probe_ms = 100;
+  options.nvme.probe_ms = 100;
   OpenEngine();
   EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
   EXPECT_TRUE(std::filesystem::exists(Manifest() + ".damaged"));
@@ -189,7 +189,7 @@ TEST_P(NvmeRebuildTest, AManifestOlderThanTheSegmentsIsPutAside) {
   OpenEngine();
   PutAndPersist(0, 20);
   CloseEngine();
-  const std::string copy = folder_ + "/copy";
+  const std::string copy = folder + "/copy";
   std::filesystem::copy(Manifest(), copy, std::filesystem::copy_options::recursive);
   OpenEngine();
   ASSERT_OK(Erase(KeysOf(0, 20)));

@@ -30,7 +30,7 @@ constexpr std::uint32_t kBlockBytes = TierEngine::kBlockBytes;
 
 class NvmeTierTest : public ::testing::TestWithParam<NvmeIo>, public TierEngine {
  protected:
-  void SetUp() override { options_.nvme.io = GetParam(); }
+  void SetUp() override { options.nvme.io = GetParam(); }
 };
 
 TEST_P(NvmeTierTest, WhatIsPersistedIsThereAfterAClose) {
@@ -42,9 +42,9 @@ TEST_P(NvmeTierTest, WhatIsPersistedIsThereAfterAClose) {
   CloseEngine();
 
   OpenEngine();
-  EXPECT_GE(engine_->Stats().nvme_store.blocks_found, 20U);
+  EXPECT_GE(engine->Stats().nvme_store.blocks_found, 20U);
   EXPECT_EQ(CountOf(0, 20), 20U);
-  EXPECT_EQ(engine_->Stats().hits_nvme, 20U);
+  EXPECT_EQ(engine->Stats().hits_nvme, 20U);
 }
 
 TEST_P(NvmeTierTest, WhatIsPersistedIsThereAfterAKill) {
@@ -74,12 +74,12 @@ TEST_P(NvmeTierTest, PersistedBlocksOutliveTheirSegments) {
     Put(first, 16);
     EXPECT_EQ(Persist(first, 16).blocks_ready, 16U);
     const std::vector<BlockKey> keys = KeysOf(first, 16);
-    EXPECT_OK(Await(engine_->Unpersist({.in = space_, .keys = keys}, *queue_)).status);
+    EXPECT_OK(Await(engine->Unpersist({.in = space, .keys = keys}, *queue)).status);
   }
 
-  EXPECT_GT(engine_->Stats().nvme_store.segments_reused, 0U);
+  EXPECT_GT(engine->Stats().nvme_store.segments_reused, 0U);
   EXPECT_EQ(CountOf(0, 40), 40U);
-  EXPECT_LE(std::filesystem::file_size(DataFile()), options_.nvme.capacity_bytes);
+  EXPECT_LE(std::filesystem::file_size(DataFile()), options.nvme.capacity_bytes);
   CloseEngine();
   OpenEngine();
   EXPECT_EQ(CountOf(0, 40), 40U);
@@ -101,7 +101,7 @@ TEST_P(NvmeTierTest, AnErasedNamespaceStaysErased) {
   OpenEngine();
   Put(0, 8);
   ASSERT_EQ(Persist(0, 8).blocks_ready, 8U);
-  ASSERT_OK(engine_->EraseNamespace(space_));
+  ASSERT_OK(engine->EraseNamespace(space));
   Put(100, 2);
   ASSERT_EQ(Persist(100, 2).blocks_ready, 2U);
   CloseEngine();
@@ -112,12 +112,12 @@ TEST_P(NvmeTierTest, AnErasedNamespaceStaysErased) {
 }
 
 TEST_P(NvmeTierTest, PersistTakesNoMoreThanItsShare) {
-  options_.nvme.protected_percent = 5;
+  options.nvme.protected_percent = 5;
   OpenEngine();
   Put(0, 64);
 
   EXPECT_EQ(Persist(0, 64).status.code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(engine_->Stats().nvme_store.bytes_persisted, 0U);
+  EXPECT_EQ(engine->Stats().nvme_store.bytes_persisted, 0U);
   EXPECT_OK(Persist(0, 8).status);
 }
 
@@ -125,11 +125,11 @@ TEST_P(NvmeTierTest, UnpersistedBlocksMayLeave) {
   OpenEngine();
   Put(0, 8);
   ASSERT_EQ(Persist(0, 8).blocks_ready, 8U);
-  EXPECT_GT(engine_->Stats().nvme_store.bytes_persisted, 0U);
+  EXPECT_GT(engine->Stats().nvme_store.bytes_persisted, 0U);
   const std::vector<BlockKey> keys = KeysOf(0, 8);
-  EXPECT_OK(Await(engine_->Unpersist({.in = space_, .keys = keys}, *queue_)).status);
+  EXPECT_OK(Await(engine->Unpersist({.in = space, .keys = keys}, *queue)).status);
 
-  EXPECT_EQ(engine_->Stats().nvme_store.bytes_persisted, 0U);
+  EXPECT_EQ(engine->Stats().nvme_store.bytes_persisted, 0U);
 }
 
 TEST_P(NvmeTierTest, PersistWithoutABlockSaysWhichIsMissing) {
@@ -143,7 +143,7 @@ TEST_P(NvmeTierTest, PersistWithoutABlockSaysWhichIsMissing) {
 
 TEST_P(NvmeTierTest, ASecondEngineIsRefused) {
   OpenEngine();
-  const auto second = Engine::Open(options_);
+  const auto second = Engine::Open(options);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
 }
@@ -151,7 +151,7 @@ TEST_P(NvmeTierTest, ASecondEngineIsRefused) {
 // Where the tier is not required the engine serves without it, and takes it when it can.
 TEST_P(NvmeTierTest, ATierThatIsNotRequiredComesLater) {
   OpenEngine();
-  EngineOptions second_options = options_;
+  EngineOptions second_options = options;
   second_options.nvme.is_required = false;
   second_options.nvme.probe_ms = 100;
   auto second = Engine::Open(second_options);
@@ -160,10 +160,10 @@ TEST_P(NvmeTierTest, ATierThatIsNotRequiredComesLater) {
 
   CloseEngine();
   const Instant give_up_at = Clock::now() + std::chrono::seconds(30);
-  auto queue = (*second)->CreateCompletionQueue(1);
-  ASSERT_OK(queue);
+  auto second_queue = (*second)->CreateCompletionQueue(1);
+  ASSERT_OK(second_queue);
   while (!(*second)->Stats().nvme_store.is_on && Clock::now() < give_up_at) {
-    EXPECT_EQ((*queue)->Wait(Clock::now() + std::chrono::milliseconds(10)).code(),
+    EXPECT_EQ((*second_queue)->Wait(Clock::now() + std::chrono::milliseconds(10)).code(),
               StatusCode::kDeadlineExceeded);
   }
   EXPECT_TRUE((*second)->Stats().nvme_store.is_on);
@@ -185,7 +185,7 @@ TEST_P(NvmeTierTest, DamagedBytesAreAMiss) {
   }
   OpenEngine();
   EXPECT_EQ(CountOf(0, 8), 0U);
-  EXPECT_GE(engine_->Stats().failed_checks, 8U);
+  EXPECT_GE(engine->Stats().failed_checks, 8U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rings,

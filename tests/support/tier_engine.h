@@ -30,40 +30,44 @@ class TierEngine {
   TierEngine() {
     std::string pattern = ::testing::TempDir() + "kvferry_tier_XXXXXX";
     EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    options_.host.bytes = 8 << 20;
-    options_.host.is_populated = false;
-    options_.block_bytes = kBlockBytes;
-    options_.copy_threads = 1;
-    options_.nvme.paths = {folder_ + "/drive"};
-    options_.nvme.capacity_bytes = 64 << 20;
-    options_.nvme.segment_bytes = 1 << 20;
+    folder = pattern;
+    options.host.bytes = 8 << 20;
+    options.host.is_populated = false;
+    options.block_bytes = kBlockBytes;
+    options.copy_threads = 1;
+    options.nvme.paths = {folder + "/drive"};
+    options.nvme.capacity_bytes = 64 << 20;
+    options.nvme.segment_bytes = 1 << 20;
   }
   TierEngine(const TierEngine&) = delete;
   TierEngine& operator=(const TierEngine&) = delete;
   virtual ~TierEngine() {
     CloseEngine();
-    std::filesystem::remove_all(folder_);
+    std::filesystem::remove_all(folder);
   }
 
+  enum class WaitsForScan { kNo, kYes };
   // Opens the engine, and waits until the tier has read its manifest.
-  void OpenEngine() {
-    auto engine = Engine::Open(options_);
-    ASSERT_OK(engine);
-    engine_ = std::move(*engine);
-    auto queue = engine_->CreateCompletionQueue(64);
-    ASSERT_OK(queue);
-    queue_ = std::move(*queue);
-    auto handle = engine_->AddNamespace(NamespaceOf("model"), {.block_bytes = kBlockBytes});
+  void OpenEngine(WaitsForScan waits = WaitsForScan::kYes) {
+    auto opened = Engine::Open(options);
+    ASSERT_OK(opened);
+    engine = std::move(*opened);
+    auto made = engine->CreateCompletionQueue(64);
+    ASSERT_OK(made);
+    queue = std::move(*made);
+    auto handle = engine->AddNamespace(NamespaceOf("model"), {.block_bytes = kBlockBytes});
     ASSERT_OK(handle);
-    space_ = *handle;
-    ASSERT_TRUE(Comes([this] { return engine_->Stats().nvme_store.is_scanned; }, 30));
+    space = *handle;
+    const auto is_scanned = [this] {
+      return engine->Stats().nvme_store.is_scanned;
+    };
+    ASSERT_TRUE(waits == WaitsForScan::kNo || Comes(is_scanned, 30));
   }
   void CloseEngine() {
-    queue_.reset();
-    if (engine_ != nullptr) {
-      EXPECT_OK(engine_->Close());
-      engine_.reset();
+    queue.reset();
+    if (engine != nullptr) {
+      EXPECT_OK(engine->Close());
+      engine.reset();
     }
   }
 
@@ -75,7 +79,7 @@ class TierEngine {
       if (Clock::now() > give_up_at) {
         return false;
       }
-      EXPECT_EQ(queue_->Wait(Clock::now() + std::chrono::milliseconds(5)).code(),
+      EXPECT_EQ(queue->Wait(Clock::now() + std::chrono::milliseconds(5)).code(),
                 StatusCode::kDeadlineExceeded);
     }
     return true;
@@ -86,9 +90,9 @@ class TierEngine {
     if (!ticket.ok()) {
       return {};
     }
-    EXPECT_OK(queue_->Wait(Clock::now() + std::chrono::seconds(60)));
+    EXPECT_OK(queue->Wait(Clock::now() + std::chrono::seconds(60)));
     std::array<Completion, 1> done;
-    EXPECT_EQ(queue_->Poll(done), 1U);
+    EXPECT_EQ(queue->Poll(done), 1U);
     return done[0];
   }
   // Puts block `number`; whether it was stored.
@@ -96,8 +100,7 @@ class TierEngine {
     const BlockKey key = KeyOf(number);
     const std::vector<std::byte> bytes = BytesOf(number, kBlockBytes);
     const std::array<const std::byte*, 1> sources{bytes.data()};
-    return Await(engine_->Put({.in = space_, .keys = std::span(&key, 1), .sources = sources},
-                              *queue_))
+    return Await(engine->Put({.in = space, .keys = std::span(&key, 1), .sources = sources}, *queue))
                .blocks_ready == 1;
   }
   // Blocks number first to first + count - 1, stored.
@@ -108,21 +111,21 @@ class TierEngine {
   }
   Completion Persist(std::uint64_t first, std::size_t count) {
     const std::vector<BlockKey> keys = KeysOf(first, count);
-    return Await(engine_->Persist({.in = space_, .keys = keys}, *queue_));
+    return Await(engine->Persist({.in = space, .keys = keys}, *queue));
   }
   Status Erase(const std::vector<BlockKey>& keys) {
-    return Await(engine_->Erase({.in = space_, .keys = keys}, *queue_)).status;
+    return Await(engine->Erase({.in = space, .keys = keys}, *queue)).status;
   }
   // Gets block `number`, and checks its bytes if it is there.
   Completion GetOne(std::uint64_t number, std::chrono::milliseconds deadline = {}) {
     const BlockKey key = KeyOf(number);
     std::vector<std::byte> bytes(kBlockBytes);
     const std::array<std::byte*, 1> targets{bytes.data()};
-    GetRequest request{.in = space_, .keys = std::span(&key, 1), .targets = targets};
+    GetRequest request{.in = space, .keys = std::span(&key, 1), .targets = targets};
     if (deadline.count() != 0) {
       request.options.deadline = Clock::now() + deadline;
     }
-    const Completion done = Await(engine_->Get(request, *queue_));
+    Completion done = Await(engine->Get(request, *queue));
     if (done.blocks_ready == 1) {
       EXPECT_EQ(bytes, BytesOf(number, kBlockBytes)) << "block " << number;
     }
@@ -137,14 +140,14 @@ class TierEngine {
     return found;
   }
   // Puts so many other blocks that none of those before is in host memory.
-  void FloodHost(std::uint64_t first) { Put(first, options_.host.bytes / kBlockBytes * 3 / 2); }
-  std::string DataFile() const { return folder_ + "/drive/blocks.kvferry"; }
+  void FloodHost(std::uint64_t first) { Put(first, options.host.bytes / kBlockBytes * 3 / 2); }
+  std::string DataFile() const { return folder + "/drive/blocks.kvferry"; }
 
-  std::string folder_;
-  EngineOptions options_;
-  std::unique_ptr<Engine> engine_;
-  std::unique_ptr<CompletionQueue> queue_;
-  NamespaceHandle space_;
+  std::string folder;
+  EngineOptions options;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<CompletionQueue> queue;
+  NamespaceHandle space;
 };
 
 }  // namespace kvferry::testing
