@@ -10,5 +10,5 @@ case "${1:-}" in
   *) echo "usage: tools/dev/format.sh [--check]" >&2; exit 2 ;;
 esac
 mapfile -t files < <(find include src tools tests bench \
-  \( -name '*.h' -o -name '*.cc' \) -print | sort)
+  \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print | sort)
 clang-format-14 "${mode[@]}" "${files[@]}"
