@@ -225,13 +225,15 @@ class UsageTest(CommandTest):
         self.assert_usage(("trace",))
 
     def test_stress_says_what_it_needs(self):
-        self.assert_usage(("stress",), "--sim", "--kills", "--power-cuts")
+        self.assert_usage(("stress",), "--sim", "--kills", "--power-cuts", "--nth-fault")
         self.assert_usage(("stress", "--sim", "--kills", "1", "--dir", "x"), "one of", "--kills")
         self.assert_usage(("stress", "--kills", "1"), "--kills", "--dir", "empty folder")
         for value in ("0", "-1", "many"):
             self.assert_usage(("stress", "--kills", value, "--dir", "x"), "--kills",
                               "whole number")
             self.assert_usage(("stress", "--power-cuts", value), "--power-cuts", "whole number")
+            self.assert_usage(("stress", "--nth-fault", "--every", value), "--every",
+                              "whole number")
         self.assert_usage(("stress", "--sim", "--faults", "evil"), "--faults", "evil", "hostile")
         for option in ("--seeds", "--ops", "--jobs"):
             for value in ("0", "-1", "1.5", "99999999999999999999999", ""):
@@ -706,6 +708,25 @@ class StressKillsTest(CommandTest):
             self.assertEqual(done.returncode, 2)
             self.assertIn("not an empty folder", done.stderr.decode())
             self.assertEqual(os.listdir(folder), ["file"])
+
+
+class StressNthFaultTest(CommandTest):
+    """Each operation of a script fails in turn; tests/stress runs more of them."""
+
+    def test_json_counts_the_runs(self):
+        volume = ("stress", "--nth-fault", "--seed", "1", "--every", "307", "--json")
+        done = kvferry(*volume)
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, ""))
+        report = json.loads(done.stdout)
+        self.assertEqual(list(report), ["stress", "seed", "runs", "drive_operations", "batches",
+                                        "operations", "acknowledged", "blocks_compared",
+                                        "times_off", "violations", "faults", "failing_seed"])
+        self.assertEqual([report["stress"], report["seed"], report["violations"]],
+                         ["nth_fault", 1, 0])
+        self.assertGreaterEqual(report["drive_operations"], 300)
+        self.assertGreater(report["runs"], 20)
+        self.assertIn("sync error", report["faults"])
+        self.assertEqual(kvferry(*volume).stdout, done.stdout)
 
 
 class StressPowerCutsTest(CommandTest):

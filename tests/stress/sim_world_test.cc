@@ -33,6 +33,24 @@ TEST(SimWorldTest, MeetsKeysOfAnotherNamespace) {
   EXPECT_GT(counts.other_namespace, 0U);
 }
 
+// A sweep over operations of which none is reached would prove nothing.
+TEST(SimWorldTest, TheOperationThatIsNamedMeetsItsFault) {
+  SimOptions options;
+  options.operations = 100;
+  options.faults = FaultLevel::kNone;
+  options.is_script = true;
+  const SimOutcome whole = RunOnce(options);
+  ASSERT_GT(whole.counts.drive_operations, 10U);
+  EXPECT_EQ(whole.faults.total(), 0U);
+
+  options.nth_fault = NthFault{10, false, sim::SimFault::kLate, false};
+  EXPECT_EQ(RunOnce(options).faults.of(sim::SimFault::kLate), 1U);
+  options.nth_fault = NthFault{2, true, sim::SimFault::kBatchError, false};
+  EXPECT_EQ(RunOnce(options).faults.of(sim::SimFault::kBatchError), 1U);
+  options.nth_fault = NthFault{10, false, sim::SimFault::kLate, true};
+  EXPECT_GT(RunOnce(options).faults.of(sim::SimFault::kLate), 1U);
+}
+
 // A comparison that never sees anything wrong would let every bug pass.
 TEST(SimWorldDeathTest, WorkersThatCopyNothingAreFound) {
   EXPECT_DEATH(

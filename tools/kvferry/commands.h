@@ -21,6 +21,8 @@ struct StressArguments {
   bool is_sim = false;
   std::uint64_t kills = 0;       // 0: none are asked for.
   std::uint64_t power_cuts = 0;  // Likewise.
+  bool is_nth_fault = false;
+  std::uint64_t every = 1;
   std::string folder;
   std::uint64_t seeds = 200;
   std::uint64_t seed = 1;

@@ -6,9 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "commands.h"
 #include "exit_code.h"
@@ -33,6 +35,8 @@ constexpr std::uint64_t kKillsForEveryPoint = 60;
 constexpr std::uint64_t kCutsForEveryKind = 200;
 // Power cuts of one seed.
 constexpr std::uint64_t kCutsPerSeed = 25;
+constexpr std::uint64_t kDriveOperationsOfScript = 300;
+constexpr std::uint64_t kRunsForEveryFault = 500;
 
 Status Invalid(const char* what) {
   return Status::Error(StatusCode::kInvalidArgument, what);
@@ -261,18 +265,112 @@ int RunPowerCuts(const StressArguments& arguments) {
   return PrintReport(arguments, report, counts.power_cuts >= kCutsForEveryKind);
 }
 
+// Makes the script long enough for so many operations of the drive, and tells what it has.
+Result<std::uint32_t> LengthOfScript(stress::SimBatchOptions options, stress::SimCounts& counts) {
+  options.seeds = 1;
+  options.nth_faults = {std::nullopt};
+  constexpr std::uint32_t kOperationsMax = 6'400;
+  for (options.operations = 50; options.operations <= kOperationsMax; options.operations *= 2) {
+    KVFERRY_ASSIGN_OR_RETURN(const stress::SimBatchOutcome outcome,
+                             stress::RunSimSeeds(options, [](std::uint64_t) {}));
+    if (outcome.first) {
+      return Status::Error(StatusCode::kInternal,
+                           "the script fails without a fault: " + outcome.first->text);
+    }
+    counts = outcome.counts;
+    if (counts.drive_operations >= kDriveOperationsOfScript) {
+      return options.operations;
+    }
+  }
+  return Status::Error(StatusCode::kInvalidArgument,
+                       "this --seed has a script that hardly uses the drive; choose another one");
+}
+
+// Of all faults at all operations every so many-th.
+std::vector<std::optional<stress::NthFault>> EachFaultAtEach(const stress::SimCounts& script,
+                                                             std::uint64_t every) {
+  std::uint64_t index = 0;
+  std::vector<std::optional<stress::NthFault>> faults;
+  for (const bool is_batch : {false, true}) {
+    const std::uint64_t count = is_batch ? script.batches : script.drive_operations;
+    for (std::uint64_t number = 0; number < count; ++number) {
+      for (const sim::SimFault fault : sim::AllSimFaults()) {
+        if (is_batch == sim::Befalls(fault, sim::SimTarget::kBatch)) {
+          for (const bool is_lasting : {false, true}) {
+            if (index++ % every == 0) {
+              faults.emplace_back(stress::NthFault{number, is_batch, fault, is_lasting});
+            }
+          }
+        }
+      }
+    }
+  }
+  return faults;
+}
+
+int RunNthFault(const StressArguments& arguments) {
+  stress::SimBatchOptions options;
+  options.first_seed = 0;
+  options.faults = stress::FaultLevel::kNone;
+  options.jobs = arguments.jobs;
+  options.repeated_percent = 0;
+  options.script_seed = arguments.seed;
+  stress::SimCounts script;
+  const Result<std::uint32_t> length = LengthOfScript(options, script);
+  if (!length.has_value()) {
+    return ReportStatus(length.error());
+  }
+  options.operations = *length;
+  options.nth_faults = EachFaultAtEach(script, arguments.every);
+  options.seeds = options.nth_faults.size();
+  const StressProgress progress(arguments, "runs", options.seeds);
+  const auto show = [&](std::uint64_t done) {
+    progress.Show(done);
+  };
+  const Result<stress::SimBatchOutcome> outcome = stress::RunSimSeeds(options, show);
+  if (!outcome.has_value()) {
+    return ReportStatus(outcome.error());
+  }
+  StressReport report;
+  report.kind = "nth fault";
+  report.seed = arguments.seed;
+  report.counts = {{"runs", outcome->seeds},
+                   {"drive operations", script.drive_operations},
+                   {"batches", script.batches},
+                   {"operations", outcome->counts.operations},
+                   {"acknowledged", outcome->counts.acknowledged},
+                   {"blocks compared", outcome->counts.blocks_compared},
+                   {"times off", outcome->counts.times_off}};
+  report.violations = outcome->violations;
+  for (const sim::SimFault fault : sim::AllSimFaults()) {
+    report.faults.emplace_back(sim::ToString(fault), outcome->faults.of(fault));
+  }
+  if (outcome->first) {
+    report.failure =
+        StressFailure{arguments.seed,
+                      {"operations", outcome->first->operations},
+                      outcome->first->text,
+                      "kvferry stress --nth-fault --seed " + std::to_string(arguments.seed)};
+  }
+  return PrintReport(arguments, report, outcome->seeds >= kRunsForEveryFault);
+}
+
 int RunStress(const StressArguments& arguments) {
   const int modes = (arguments.is_sim ? 1 : 0) + (arguments.kills > 0 ? 1 : 0) +
-                    (arguments.power_cuts > 0 ? 1 : 0);
+                    (arguments.power_cuts > 0 ? 1 : 0) + (arguments.is_nth_fault ? 1 : 0);
   if (modes != 1) {
     return ReportStatus(Invalid(
         "stress needs one of --sim (the engine over simulated devices), --kills (an engine on "
-        "real files, whose process is killed) and --power-cuts (the real manifest over simulated "
-        "devices, whose power goes)"));
+        "real files, whose process is killed), --power-cuts (the real manifest over simulated "
+        "devices, whose power goes) and --nth-fault (each operation of a script fails in turn)"));
   }
-  return arguments.is_sim      ? RunSim(arguments)
-         : arguments.kills > 0 ? RunKills(arguments)
-                               : RunPowerCuts(arguments);
+  if (arguments.is_sim) {
+    return RunSim(arguments);
+  }
+  if (arguments.is_nth_fault) {
+    return RunNthFault(arguments);
+  }
+  return arguments.kills > 0 ? RunKills(arguments) : RunPowerCuts(arguments);
 }
 
 }  // namespace
@@ -300,6 +398,13 @@ void AddStressCommand(CLI::App& app, StressArguments& arguments, int& exit_code)
                    "torn, and what was acknowledged must be there")
       ->type_name("N")
       ->check(WholeNumber(1, 100'000'000));
+  stress->add_flag("--nth-fault", arguments.is_nth_fault,
+                   "As --sim, one short run again and again: each operation of the drive and each "
+                   "batch of the manifest meets each fault, once and from then on");
+  stress->add_option("--every", arguments.every, "Of the runs of --nth-fault each K-th only")
+      ->type_name("K")
+      ->check(WholeNumber(1, 1'000'000))
+      ->capture_default_str();
   stress->add_option("--seeds", arguments.seeds, "Runs of --sim, each from a seed of its own")
       ->type_name("N")
       ->check(WholeNumber(1, 1'000'000'000))
@@ -322,7 +427,7 @@ void AddStressCommand(CLI::App& app, StressArguments& arguments, int& exit_code)
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"hostile", "rare", "none"}))
       ->capture_default_str();
-  stress->add_option("--jobs", arguments.jobs, "Processes of --sim and --power-cuts at a time")
+  stress->add_option("--jobs", arguments.jobs, "Processes at a time, but for --kills")
       ->type_name("N")
       ->check(WholeNumber(1, 1'024))
       ->default_str("one for each core");

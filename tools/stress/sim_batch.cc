@@ -69,6 +69,11 @@ void RunInChild(const SimBatchOptions& options, const Child& child, Report& repo
     one.faults = options.faults;
     one.power_cuts = options.power_cuts;
     one.manifest_folder = options.manifest_folder;
+    if (!options.nth_faults.empty()) {
+      one.seed = options.script_seed;
+      one.is_script = true;
+      one.nth_fault = options.nth_faults.at(seed - options.first_seed);
+    }
     const SimOutcome outcome = SimWorld(one).Run(report.progress);
     if (seed % 100 < options.repeated_percent) {
       SimProgress ignored;
@@ -214,7 +219,7 @@ class Batch {
     ++outcome_.violations;
     if (!outcome_.first) {
       outcome_.first = SimViolation{child.first_seed + done, options_.operations, text};
-      if (options_.power_cuts == 0) {
+      if (options_.power_cuts == 0 && options_.nth_faults.empty()) {
         KVFERRY_RETURN_IF_ERROR(Shrink(
             options_, static_cast<std::uint32_t>(report.progress.operations), *outcome_.first));
       }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kvferry/function_ref.h"
 #include "kvferry/status.h"
@@ -25,6 +26,9 @@ struct SimBatchOptions {
   // As in SimOptions; the seeds' own threads make them differ from run to run then.
   std::uint32_t power_cuts = 0;
   std::string manifest_folder = {};
+  // Not empty: run i is the script of `script_seed` with fault i, and no seed's own run.
+  std::vector<std::optional<NthFault>> nth_faults = {};
+  std::uint64_t script_seed = 1;
 };
 
 struct SimViolation {

@@ -80,7 +80,34 @@ bool SimDrives::Attach(engine::EngineCore& core, const sim::SimFaults& faults) {
   manifest.in_flight_max = static_cast<std::uint32_t>(random_.Between(1, 16));
   manifest.faults = faults;
   manifest_ = std::make_unique<sim::SimManifest>(store_, clock_, manifest);
+  ArmNthFault();
   return AttachWith(core, *manifest_);
+}
+
+std::uint64_t SimDrives::operation_count() const {
+  return operations_gone_ + (ring_ == nullptr ? 0 : ring_->submitted_count());
+}
+
+std::uint64_t SimDrives::batch_count() const {
+  return batches_gone_ + (manifest_ == nullptr ? 0 : manifest_->submitted_count());
+}
+
+// The fault, or, once that has happened and is to last, all of its kind.
+void SimDrives::ArmNthFault() {
+  if (!nth_fault_ || !is_attached()) {
+    return;
+  }
+  const NthFault& nth = *nth_fault_;
+  const std::uint64_t count = nth.is_batch ? batch_count() : operation_count();
+  if (count > nth.number) {
+    if (nth.is_lasting) {
+      SetFaults(sim::SimFaults::Only(nth.fault, 1.0));
+    }
+  } else if (nth.is_batch) {
+    manifest_->InjectAt(nth.number - batches_gone_, nth.fault);
+  } else {
+    ring_->InjectAt(nth.number - operations_gone_, nth.fault);
+  }
 }
 
 bool SimDrives::AttachWith(engine::EngineCore& core, tiers::Manifest& manifest) {
@@ -122,6 +149,8 @@ bool SimDrives::AttachPatient(engine::EngineCore& core) {
 
 void SimDrives::Close() {
   counts_ += ring_->fault_counts();
+  operations_gone_ = operation_count();
+  batches_gone_ = batch_count();
   if (manifest_ != nullptr) {
     counts_ += manifest_->fault_counts();
   }
@@ -132,6 +161,9 @@ void SimDrives::Close() {
 }
 
 void SimDrives::TendTo(engine::EngineCore& core, const sim::SimFaults& faults) {
+  if (nth_fault_ && nth_fault_->is_lasting) {
+    ArmNthFault();
+  }
   if (core.nvme() != nullptr && !core.nvme()->failure().ok()) {
     core.StopNvme();
     if (core.nvme()->is_quiet()) {
@@ -182,6 +214,7 @@ void SimDrives::LoseManifest() {
 }
 
 void SimDrives::ReleaseHeld() {
+  nth_fault_.reset();  // The faults are over.
   if (is_attached()) {
     ring_->ReleaseHeld();
   }

@@ -22,6 +22,14 @@
 
 namespace kvferry::stress {
 
+// One operation of the drives, or one batch of the simulated manifest, that meets a fault.
+struct NthFault {
+  std::uint64_t number = 0;  // Among those since the drives were first attached.
+  bool is_batch = false;
+  sim::SimFault fault = sim::SimFault::kReadError;
+  bool is_lasting = false;  // So do all behind it, until the faults are over.
+};
+
 // Outlives the cores that it is attached to, one at a time.
 //
 // Thread-compatible.
@@ -58,12 +66,18 @@ class SimDrives {
   // Drives that have stalled go on.
   void ReleaseHeld();
   void SetFaults(const sim::SimFaults& faults);
+  // Before the first Attach.
+  void SetNthFault(const NthFault& fault) { nth_fault_ = fault; }
+  // Operations of the drives and batches of the manifest, those that are gone included.
+  std::uint64_t operation_count() const;
+  std::uint64_t batch_count() const;
   // When something is due next; Instant::max(): nothing is.
   Instant NextEventTime() const;
   // Of all rings and manifests so far.
   sim::FaultCounts fault_counts() const;
 
  private:
+  void ArmNthFault();
   bool AttachWith(engine::EngineCore& core, tiers::Manifest& manifest);
   bool AttachPatient(engine::EngineCore& core);
   void Close();
@@ -79,6 +93,9 @@ class SimDrives {
   std::unique_ptr<sim::SimManifest> manifest_;
   std::unique_ptr<PatientManifest> patient_;
   bool is_out_ = false;
+  std::optional<NthFault> nth_fault_;
+  std::uint64_t operations_gone_ = 0;  // Of rings and manifests that are gone.
+  std::uint64_t batches_gone_ = 0;
   Instant back_at_ = Instant::max();
   sim::FaultCounts counts_;  // Of those that are gone.
 };

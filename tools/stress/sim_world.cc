@@ -21,6 +21,8 @@ constexpr std::uint64_t kHostBytes = std::uint64_t{4} << 20;
 constexpr std::uint32_t kBlocksPerRequestMax = 12;
 constexpr Duration kIdleAfterMax = std::chrono::seconds(30);
 constexpr Duration kLateness = std::chrono::milliseconds(100);
+// After the last fault something new is stored by then.
+constexpr Duration kBackWithin = std::chrono::seconds(10);
 // Sizes with and without whole pages, in different size classes.
 constexpr std::array<std::uint32_t, kNamespaces> kBlockBytes{4'096, 6'000, 20'480};
 
@@ -63,6 +65,27 @@ bool IsRead(engine::Call::Kind kind) {
          kind == engine::Call::Kind::kPin;
 }
 
+// What no drive may do: it says that all is well, or gives other bytes than it should.
+bool IsLie(sim::SimFault fault) {
+  switch (fault) {
+    case sim::SimFault::kTruncatedRead:
+    case sim::SimFault::kTornWriteUnseen:
+    case sim::SimFault::kBitRot:
+    case sim::SimFault::kMisdirectedRead:
+    case sim::SimFault::kStaleRead:
+    case sim::SimFault::kMisdirectedWrite:
+    case sim::SimFault::kLostWrite:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// A drive that lies, or whose reads go on failing, so that its segments are given up.
+bool MayCostPersisted(const NthFault& nth) {
+  return IsLie(nth.fault) || (nth.is_lasting && sim::Befalls(nth.fault, sim::SimTarget::kRead));
+}
+
 sim::SimFaults FaultsOf(FaultLevel level) {
   switch (level) {
     case FaultLevel::kNone:
@@ -90,6 +113,8 @@ SimCounts& SimCounts::operator+=(const SimCounts& other) {
   cuts_within_changes += other.cuts_within_changes;
   acknowledged += other.acknowledged;
   manifests_lost += other.manifests_lost;
+  drive_operations += other.drive_operations;
+  batches += other.batches;
   found += other.found;
   times_off += other.times_off;
   evictions += other.evictions;
@@ -126,8 +151,11 @@ SimWorld::SimWorld(const SimOptions& options)
   core.swept_max = static_cast<std::uint32_t>(random_.Between(1, 64));
   core.policy = kPolicies[random_.Below(kPolicies.size())];
   core.verify_on_get = random_.Chance(0.3);
-  if (random_.Chance(0.85) || options.power_cuts > 0) {
+  if (random_.Chance(0.85) || options.power_cuts > 0 || options.is_script) {
     drives_ = std::make_unique<SimDrives>(clock_, random_.Fork(), options.manifest_folder);
+    if (options.nth_fault) {
+      drives_->SetNthFault(*options.nth_fault);
+    }
     core.has_nvme = true;
     core.write_bytes_per_day = drives_->options().write_bytes_per_day;
     core.persisted_percent = drives_->options().persisted_percent;
@@ -212,7 +240,7 @@ void SimWorld::Open() {
 // The process or the power goes, whatever is under way; and a new process begins.
 void SimWorld::Crash() {
   ++outcome_.counts.crashes;
-  const double kill_chance = options_.power_cuts > 0 ? 0.1 : 0.5;
+  const double kill_chance = options_.power_cuts > 0 ? 0.1 : options_.is_script ? 0 : 0.5;
   const bool is_cut = drives_->is_out() || !random_.Chance(kill_chance);
   outcome_.counts.power_cuts += is_cut ? 1U : 0U;
   outcome_.counts.cuts_within_changes += drives_->is_out() ? 1U : 0U;
@@ -221,7 +249,7 @@ void SimWorld::Crash() {
   core_.reset();
   workers_.reset();
   model_.Crash();
-  if (drives_->CanLoseManifest() && random_.Chance(0.25)) {
+  if (!options_.is_script && drives_->CanLoseManifest() && random_.Chance(0.25)) {
     drives_->LoseManifest();
     model_.LoseManifest(options_.faults == FaultLevel::kNone);
     ++outcome_.counts.manifests_lost;
@@ -237,7 +265,8 @@ void SimWorld::CheckPersisted() {
     return;
   }
   is_found_checked_ = true;
-  if (options_.faults != FaultLevel::kNone) {
+  if (options_.faults != FaultLevel::kNone ||
+      (options_.nth_fault && MayCostPersisted(*options_.nth_fault))) {
     return;
   }
   for (std::uint32_t key = 0; key < model_.keys(); ++key) {
@@ -252,7 +281,7 @@ void SimWorld::CheckPersisted() {
 }
 
 std::optional<std::uint32_t> SimWorld::NextToReread() {
-  while (options_.power_cuts > 0 && next_reread_ < model_.keys()) {
+  while ((options_.power_cuts > 0 || options_.is_script) && next_reread_ < model_.keys()) {
     const std::uint32_t key = next_reread_++;
     if (model_.IsPersisted(key)) {
       return key;
@@ -272,6 +301,12 @@ void SimWorld::Fail(const std::string& what) const {
   std::fprintf(stderr, "violation: seed %llu, operation %llu: %s\n",
                static_cast<unsigned long long>(options_.seed),
                static_cast<unsigned long long>(outcome_.counts.operations), what.c_str());
+  if (options_.nth_fault) {
+    const NthFault& nth = *options_.nth_fault;
+    std::fprintf(stderr, "%s %llu met a %s%s\n", nth.is_batch ? "batch" : "drive operation",
+                 static_cast<unsigned long long>(nth.number),
+                 std::string(sim::ToString(nth.fault)).c_str(), nth.is_lasting ? ", lasting" : "");
+  }
   std::fflush(stderr);
   std::abort();
 }
@@ -416,7 +451,8 @@ void SimWorld::Submit() {
     // Cancels whatever is there, finished or not.
     core_->EndEarly(static_cast<std::uint32_t>(random_.Below(pending_.size())),
                     StatusCode::kCancelled);
-  } else if (dice == 16 && drives_ != nullptr && (options_.power_cuts > 0 || random_.Chance(0.2))) {
+  } else if (dice == 16 && drives_ != nullptr && !options_.is_script &&
+             (options_.power_cuts > 0 || random_.Chance(0.2))) {
     Crash();
   } else if (dice < 18) {
     ChangeQuotas();
@@ -455,7 +491,7 @@ engine::Call SimWorld::MakeCall(Pending& pending) {
   return call;
 }
 
-void SimWorld::SubmitRequest(std::uint32_t slot) {
+void SimWorld::SubmitRequest(std::uint32_t slot, std::optional<engine::Call::Kind> kind) {
   Pending& pending = pending_[slot];
   if (pending.settled_sum != 0 && pending.settled_sum != SumOf(pending)) {
     Fail("memory of a request was written after its end");
@@ -469,6 +505,7 @@ void SimWorld::SubmitRequest(std::uint32_t slot) {
                  : dice < 90 ? engine::Call::Kind::kErase
                  : dice < 97 ? engine::Call::Kind::kPersist
                              : engine::Call::Kind::kUnpersist;
+  pending.kind = kind.value_or(pending.kind);
   pending.space = static_cast<std::uint32_t>(random_.Below(kNamespaces));
   const std::optional<std::uint32_t> reread = NextToReread();
   if (reread) {
@@ -627,6 +664,36 @@ void SimWorld::AddCounts(const EngineStats& stats) {
   counts.deadlines_missed += stats.deadlines_missed;
 }
 
+// With the faults over, blocks reach the drive again.
+void SimWorld::CheckNewStores() {
+  constexpr int kTriesMax = 100;
+  const std::uint64_t before = core_->Stats().offload_host_to_nvme.blocks;
+  for (int i = 0; core_->Stats().offload_host_to_nvme.blocks == before; ++i) {
+    if (i == kTriesMax) {
+      Fail("the faults are over, and nothing is stored in the NVMe tier any more");
+    }
+    SubmitRequest(0, i % 2 == 0 ? engine::Call::Kind::kErase : engine::Call::Kind::kPut);
+    Drain();
+    CheckServiceAfterFaults();
+    clock_.Advance(kBackWithin / kTriesMax);  // A drive that was full is not asked at once.
+  }
+}
+
+void SimWorld::CheckAfterPowerCut() {
+  Crash();
+  CheckServiceAfterFaults();
+  while (!is_found_checked_) {
+    if (!Step()) {
+      MoveClock();
+    }
+  }
+  while (next_reread_ < model_.keys()) {
+    SubmitRequest(0, engine::Call::Kind::kGet);
+    Drain();
+  }
+  CheckServiceAfterFaults();
+}
+
 bool SimWorld::IsAtItsEnd() const {
   return options_.power_cuts > 0 ? outcome_.counts.power_cuts >= options_.power_cuts
                                  : outcome_.counts.operations >= options_.operations;
@@ -648,6 +715,18 @@ SimOutcome SimWorld::Run(SimProgress& progress) {
   }
   Drain();
   CheckServiceAfterFaults();
+  if (drives_ != nullptr) {
+    outcome_.counts.drive_operations = drives_->operation_count();
+    outcome_.counts.batches = drives_->batch_count();
+  }
+  if (options_.is_script) {
+    // A drive that went on lying has cost the segments in which that was seen, perhaps all of them.
+    if (!options_.nth_fault || !options_.nth_fault->is_lasting ||
+        !IsLie(options_.nth_fault->fault)) {
+      CheckNewStores();
+    }
+    CheckAfterPowerCut();
+  }
   if (drives_ != nullptr) {
     outcome_.faults = drives_->fault_counts();
   }

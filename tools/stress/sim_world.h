@@ -35,6 +35,11 @@ struct SimOptions {
   // real one, for which RocksDB wants an empty folder. After each all that was persisted is read.
   std::uint32_t power_cuts = 0;
   std::string manifest_folder = {};
+  // A run that never crashes by itself, so that a fault can be put at each of its operations. At
+  // its end, faults over, something new is stored; then the power goes, and what was persisted is
+  // looked for, unless the fault is a lie of the drive.
+  bool is_script = false;
+  std::optional<NthFault> nth_fault = {};
 };
 
 // What happened in one run or several, so that a run in which nothing did is found out.
@@ -51,7 +56,9 @@ struct SimCounts {
   std::uint64_t power_cuts = 0;
   std::uint64_t cuts_within_changes = 0;  // Of the files of the real manifest.
   std::uint64_t acknowledged = 0;         // Blocks of which Persist or Erase said so.
-  std::uint64_t found = 0;                // Blocks that were there again after a crash.
+  std::uint64_t drive_operations = 0;
+  std::uint64_t batches = 0;  // Of the simulated manifest.
+  std::uint64_t found = 0;    // Blocks that were there again after a crash.
   std::uint64_t times_off = 0;
   std::uint64_t evictions = 0;
   std::uint64_t coalesced_reads = 0;
@@ -130,10 +137,13 @@ class SimWorld final : private engine::RequestSink {
   // The next block that was persisted before the crash; nothing once all are asked for.
   std::optional<std::uint32_t> NextToReread();
   void CheckIntact();
+  void CheckNewStores();
+  // Of a script: a power cut, and what is there after it.
+  void CheckAfterPowerCut();
   void AddCounts(const EngineStats& stats);
   void Submit();
   engine::Call MakeCall(Pending& pending);
-  void SubmitRequest(std::uint32_t slot);
+  void SubmitRequest(std::uint32_t slot, std::optional<engine::Call::Kind> kind = {});
   void EraseOneNamespace();
   void LookUp();
   void ReleaseHeld(bool all);
