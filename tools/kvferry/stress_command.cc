@@ -291,16 +291,16 @@ std::vector<std::optional<stress::NthFault>> EachFaultAtEach(const stress::SimCo
                                                              std::uint64_t every) {
   std::uint64_t index = 0;
   std::vector<std::optional<stress::NthFault>> faults;
-  for (const bool is_batch : {false, true}) {
-    const std::uint64_t count = is_batch ? script.batches : script.drive_operations;
-    for (std::uint64_t number = 0; number < count; ++number) {
-      for (const sim::SimFault fault : sim::AllSimFaults()) {
-        if (is_batch == sim::Befalls(fault, sim::SimTarget::kBatch)) {
-          for (const bool is_lasting : {false, true}) {
-            if (index++ % every == 0) {
-              faults.emplace_back(stress::NthFault{number, is_batch, fault, is_lasting});
-            }
-          }
+  for (std::uint64_t i = 0; i < script.drive_operations + script.batches; ++i) {
+    const bool is_batch = i >= script.drive_operations;
+    const std::uint64_t number = is_batch ? i - script.drive_operations : i;
+    for (const sim::SimFault fault : sim::AllSimFaults()) {
+      if (is_batch != sim::Befalls(fault, sim::SimTarget::kBatch)) {
+        continue;
+      }
+      for (const bool is_lasting : {false, true}) {
+        if (index++ % every == 0) {
+          faults.emplace_back(stress::NthFault{number, is_batch, fault, is_lasting});
         }
       }
     }
