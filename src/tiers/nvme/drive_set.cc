@@ -125,6 +125,20 @@ Status CheckMayMake(const FoundDrive& drive, bool may_format) {
                  ": holds something, but no store of ours; give another folder, or remove it");
 }
 
+// Whether it is a certain store that was found, if it has to be; nothing was made or changed yet.
+Status CheckIdentity(const std::vector<FoundDrive>& found, const StoreUuid& must_be) {
+  const auto other = std::find_if(found.begin(), found.end(), [&](const FoundDrive& drive) {
+    return !drive.has_store() || drive.choice.superblock.store != must_be;
+  });
+  if (must_be == StoreUuid{} || other == found.end()) {
+    return Status::Ok();
+  }
+  return Status::Error(StatusCode::kUnavailable,
+                       other->path() + ": the store " + ToString(must_be) +
+                           ", which was open before, is not there; is its file system mounted? A "
+                           "store of its own is made there only when the engine is opened anew");
+}
+
 Result<StoreUuid> DrawStoreUuid() {
   StoreUuid drawn;
   while (drawn == StoreUuid{}) {
@@ -369,6 +383,7 @@ Result<std::unique_ptr<DriveSet>> DriveSet::Open(const DriveSetOptions& options)
   KVFERRY_ASSIGN_OR_RETURN(std::vector<FoundDrive> found,
                            OpenAll(options.paths, DriveAccess::kOwn));
   KVFERRY_RETURN_IF_ERROR(FinishHalfMade(found));
+  KVFERRY_RETURN_IF_ERROR(CheckIdentity(found, options.must_be));
   Content content;
   content.is_new = !HasStore(found);
   Sizes sizes;

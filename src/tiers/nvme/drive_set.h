@@ -31,6 +31,9 @@ struct DriveSetOptions {
   bool may_format = false;
   // The identity of a store that is to be made; all zero takes one from the system.
   StoreUuid new_store;
+  // Only this store will do, and none is made; all zero takes any. For one that was open before: a
+  // file system that is not mounted any more leaves a folder where it was.
+  StoreUuid must_be;
 };
 
 // The drives, each in the place of its index, and ready for an IoRing: every operation on fds()
@@ -48,8 +51,9 @@ class DriveSet {
   // Read and write, alone. Makes the store where all drives are blank, and repairs damaged copies
   // of superblocks.
   // kInvalidArgument: the paths, sizes or drives do not go together. kUnavailable: someone else has
-  // a drive open. kDataLoss: a superblock is beyond repair, or a file was cut short. kIoError:
-  // ENOSPC among others; a store that could not be made is gone again.
+  // a drive open, or the store that must be there is not. kDataLoss: a superblock is beyond repair,
+  // or a file was cut short. kIoError: ENOSPC among others; a store that could not be made is gone
+  // again.
   static Result<std::unique_ptr<DriveSet>> Open(const DriveSetOptions& options);
   // Without any change; with kRead beside a process that has the store open, with kReadAlone under
   // the lock. `access` is not kOwn.

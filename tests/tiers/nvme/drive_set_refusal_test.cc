@@ -34,6 +34,25 @@ TEST_F(DriveSetRefusalTest, IsRefusedWithoutDrivesCapacityOrRoomForBlocks) {
   EXPECT_TRUE(Says(parent, "parent folder")) << parent.ToString();
 }
 
+// A folder where a file system was mounted looks like a drive for a new store.
+TEST_F(DriveSetRefusalTest, MakesNoStoreWhereACertainOneMustBe) {
+  DriveSetOptions options = SmallStore({folder_ / "a", folder_ / "b"}, 2);
+  options.must_be = MakeStore(options);
+  EXPECT_OK(DriveSet::Open(options).status());
+
+  std::filesystem::rename(folder_ / "a", folder_ / "elsewhere");
+  const Status gone = DriveSet::Open(options).status();
+  EXPECT_STATUS(gone, StatusCode::kUnavailable);
+  EXPECT_TRUE(Says(gone, folder_ / "a") && Says(gone, "mounted")) << gone.ToString();
+  EXPECT_FALSE(std::filesystem::exists(BlocksFileIn(folder_ / "a")));
+
+  MakeStore(SmallStore({folder_ / "a"}, 2));
+  EXPECT_STATUS(DriveSet::Open(options).status(), StatusCode::kUnavailable);
+  std::filesystem::remove_all(folder_ / "a");
+  std::filesystem::rename(folder_ / "elsewhere", folder_ / "a");
+  EXPECT_OK(DriveSet::Open(options).status());
+}
+
 TEST_F(DriveSetRefusalTest, TakesNoFileThatIsNotItsOwnAlone) {
   const DriveSetOptions options = SmallStore({folder_ / "a"}, 2);
   MakeStore(options);
