@@ -38,7 +38,7 @@ NvmeKeeper::~NvmeKeeper() {
 }
 
 Status NvmeKeeper::Open() {
-  Result<OpenedNvme> opened = OpenNvmeTier(options_, bell_, false);
+  Result<OpenedNvme> opened = OpenNvmeTier(options_, bell_, {});
   if (opened.ok()) {
     opened_ = std::move(*opened);
   } else if (options_.nvme.is_required) {
@@ -87,9 +87,9 @@ Status NvmeKeeper::Attach(EngineCore& core) {
 
 // Nothing is in flight any more.
 void NvmeKeeper::Detach(EngineCore& core, Instant now) {
-  bool is_manifest_damaged = false;
+  NvmePast past{.store = opened_.store.store};
   if (core.nvme() != nullptr) {
-    is_manifest_damaged = core.nvme()->is_manifest_damaged();
+    past.is_manifest_damaged = core.nvme()->is_manifest_damaged();
     core.DetachNvme();
   }
   mover_bell_.SleepIn(nullptr);
@@ -97,7 +97,7 @@ void NvmeKeeper::Detach(EngineCore& core, Instant now) {
   try_at_ = now + std::chrono::milliseconds(options_.nvme.probe_ms);
   const MutexLock lock(mutex_);
   to_close_ = std::exchange(opened_, {});
-  is_manifest_damaged_ = is_manifest_damaged;
+  past_ = past;
   work_came_.NotifyOne();
 }
 
@@ -170,7 +170,7 @@ void NvmeKeeper::Work() {
   while (true) {
     std::optional<OpenedNvme> to_close;
     bool is_wanted = false;
-    bool is_manifest_damaged = false;
+    NvmePast past;
     {
       const MutexLock lock(mutex_);
       while (!to_close_ && !is_wanted_ && !is_ending_) {
@@ -178,7 +178,9 @@ void NvmeKeeper::Work() {
       }
       to_close = std::exchange(to_close_, std::nullopt);
       is_wanted = std::exchange(is_wanted_, false) && !is_ending_;
-      is_manifest_damaged = is_wanted && std::exchange(is_manifest_damaged_, false);
+      past = past_;
+      // Once: the next attempt may find what this one has made.
+      past_.is_manifest_damaged = past.is_manifest_damaged && !is_wanted;
       if (!to_close && !is_wanted) {
         return;
       }
@@ -188,7 +190,7 @@ void NvmeKeeper::Work() {
       to_close.reset();
     }
     if (is_wanted) {
-      Result<OpenedNvme> opened = OpenNvmeTier(options_, bell_, is_manifest_damaged);
+      Result<OpenedNvme> opened = OpenNvmeTier(options_, bell_, past);
       const MutexLock lock(mutex_);
       result_ = std::move(opened);
     }

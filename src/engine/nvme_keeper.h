@@ -73,7 +73,7 @@ class NvmeKeeper {
   ConditionVariable work_came_;
   std::optional<OpenedNvme> to_close_ KVFERRY_GUARDED_BY(mutex_);
   bool is_wanted_ KVFERRY_GUARDED_BY(mutex_) = false;
-  bool is_manifest_damaged_ KVFERRY_GUARDED_BY(mutex_) = false;  // Of what was open last.
+  NvmePast past_ KVFERRY_GUARDED_BY(mutex_);
   std::optional<Result<OpenedNvme>> result_ KVFERRY_GUARDED_BY(mutex_);
   bool is_ending_ KVFERRY_GUARDED_BY(mutex_) = false;
 

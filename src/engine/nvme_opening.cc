@@ -129,7 +129,7 @@ std::uint64_t NvmeBlocksMax(const EngineOptions& options) {
 
 Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options,
                                 tiers::ManifestBell& bell,
-                                bool is_manifest_damaged) {
+                                const NvmePast& past) {
   const NvmeTierOptions& nvme = options.nvme;
   OpenedNvme opened;
   tiers::DriveSetOptions drives;
@@ -138,6 +138,7 @@ Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options,
   drives.segment_bytes = nvme.segment_bytes;
   drives.block_bytes_max = options.block_bytes;
   drives.may_format = nvme.may_format;
+  drives.must_be = past.store;
   KVFERRY_ASSIGN_OR_RETURN(opened.drives, tiers::DriveSet::Open(drives));
   for (const std::string& warning : opened.drives->warnings()) {
     LogWarning("NVMe tier: " + warning);
@@ -166,7 +167,7 @@ Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options,
     std::error_code ignored;
     std::filesystem::remove_all(folder, ignored);
   }
-  Status status = is_manifest_damaged
+  Status status = past.is_manifest_damaged
                       ? Status::Error(StatusCode::kDataLoss, "its rows cannot be read")
                       : OpenSound(opened, folder, options, bell);
   if (status.code() == StatusCode::kDataLoss) {

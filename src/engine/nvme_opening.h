@@ -20,6 +20,12 @@ struct OpenedNvme {
   tiers::SegmentStore::Options store;
 };
 
+// What an engine knows of the tier that it had open before; nothing at first.
+struct NvmePast {
+  tiers::StoreUuid store;  // Must be there again.
+  bool is_manifest_damaged = false;
+};
+
 // The capacity in blocks of options.block_bytes, for tables.
 std::uint64_t NvmeBlocksMax(const EngineOptions& options);
 
@@ -30,6 +36,6 @@ std::uint64_t NvmeBlocksMax(const EngineOptions& options);
 // kInvalidArgument where the manifest is of another store.
 Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options,
                                 tiers::ManifestBell& bell,
-                                bool is_manifest_damaged);
+                                const NvmePast& past);
 
 }  // namespace kvferry::engine

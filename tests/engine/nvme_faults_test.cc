@@ -117,6 +117,9 @@ TEST_F(Ext4FaultsTest, AShutDownFileSystemCostsHitsUntilItIsMountedAgain) {
 
   const bool is_free = Comes([this] { return ::umount(volume().c_str()) == 0; }, 10);
   ASSERT_TRUE(is_free) << "the engine has files open on the drive that failed";
+  // Where it was mounted there is an empty folder now, which is not for a new store.
+  EXPECT_FALSE(Comes([this] { return engine->Stats().nvme_store.is_on; }, 2));
+  EXPECT_FALSE(std::filesystem::exists(volume() + "/store/blocks.kvferry"));
   ASSERT_TRUE(Mount());
   ExpectBack(4'000);
   EXPECT_EQ(CountOf(0, 40), 40U);  // They were persisted before.
