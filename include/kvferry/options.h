@@ -49,7 +49,10 @@ struct NvmeTierOptions {
   // many as four blocks of block_bytes need.
   std::uint64_t segment_bytes = 0;
   std::uint64_t write_bytes_per_day = 0;  // 0: no budget.
-  std::uint32_t protected_percent = 50;   // What persisted blocks may take of the tier.
+  // Write down what was asked for or put again, not what is put for the first time: fewer writes,
+  // and fewer hits after a restart. Persist is not concerned.
+  bool admits_on_second_touch = false;
+  std::uint32_t protected_percent = 50;  // What persisted blocks may take of the tier.
   // A group of writes is made durable when it has so many bytes, or when its first is so old.
   std::uint64_t commit_bytes = std::uint64_t{32} << 20;
   std::uint32_t commit_ms = 100;

@@ -44,8 +44,9 @@ struct NvmeStats {
   std::uint64_t commit_failures = 0;
   std::uint64_t segments_reused = 0;
   std::uint64_t segments_quarantined = 0;
-  std::uint64_t offloads_over_budget = 0;  // Not written, to keep write_bytes_per_day.
-  std::uint64_t times_off = 0;             // It failed and was closed, since Open.
+  std::uint64_t offloads_over_budget = 0;   // Not written, to keep write_bytes_per_day.
+  std::uint64_t offloads_not_admitted = 0;  // Not written at the first touch.
+  std::uint64_t times_off = 0;              // It failed and was closed, since Open.
 };
 
 // Counters since Open; a snapshot that is consistent in itself.

@@ -67,6 +67,9 @@ EngineCore::Progress EngineCore::BeginGet(std::uint32_t number) {
     if (call.kind == Call::Kind::kGet && !desk_.HasRoom(CopyJob::Kind::kCopy)) {
       return Progress::kStalled;
     }
+    if (call.kind != Call::Kind::kPrefetch) {
+      NoteTouch(request, record);
+    }
     const std::uint32_t operation = requests_.BeginNext(number);
     requests_.operation(operation).record = record;
     ServeFromHost(operation);

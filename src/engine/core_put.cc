@@ -26,6 +26,7 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
       WaitFor(requests_.BeginNext(number), found);
       return Progress::kNext;
     }
+    NoteTouch(request, found);
     requests_.SkipNext(request);
     ++counts_.puts;
     ++counts_.puts_present;
@@ -58,7 +59,17 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
   }
   request.newest = reserved.record;
   BeginFill(number, reserved.record);
+  const bool was_here = reason != MissReason::kNeverStored && reason != MissReason::kErased;
+  requests_.operation(request.first_operation).was_here = was_here;
   return Progress::kNext;
+}
+
+void EngineCore::NoteTouch(const Request& request, RecordIndex record) {
+  const BlockRecord& block = book_.index()[record];
+  if (options_.admits_on_second_touch && request.call.tiers.Has(TierKind::kNvme) &&
+      block.host_state == CopyState::kResident && block.nvme_state == CopyState::kAbsent) {
+    host_->WantOffload(record);
+  }
 }
 
 // Has the request's next block copied into the place that its record was given.
@@ -91,8 +102,11 @@ void EngineCore::OnPutCopied(const CopyPiece& piece) {
   } else {
     host_->Publish(record, piece.checksum);
     ++request.stored;
-    if (request.call.tiers.Has(TierKind::kNvme)) {
+    const bool is_admitted = !options_.admits_on_second_touch || operation.was_here;
+    if (request.call.tiers.Has(TierKind::kNvme) && is_admitted) {
       host_->WantOffload(record);
+    } else if (!is_admitted) {
+      ++counts_.nvme_store.offloads_not_admitted;
     }
   }
   WakeWaiters(waiters, reason);

@@ -70,6 +70,7 @@ class EngineCore final : private CopySink, private OnboardSink {
     bool verify_on_get = false;
     bool has_nvme = false;                  // There is an NVMe tier, though it may be off.
     std::uint64_t write_bytes_per_day = 0;  // 0: no budget.
+    bool admits_on_second_touch = false;    // To the NVMe tier.
     std::uint32_t persisted_percent = 50;
   };
   // What it works with; everything must outlive it.
@@ -188,6 +189,8 @@ class EngineCore final : private CopySink, private OnboardSink {
   Progress BeginPut(std::uint32_t request);
   void BeginFill(std::uint32_t request, RecordIndex record);
   void OnPutCopied(const CopyPiece& piece);
+  // Somebody wants the block, which is in host memory, once more.
+  void NoteTouch(const Request& request, RecordIndex record);
 
   // core_erase.cc.
   Progress BeginErase(std::uint32_t request);

@@ -62,6 +62,7 @@ EngineCore::Options CoreOptions(const EngineOptions& options, std::uint64_t host
   core.has_nvme = !options.nvme.paths.empty();
   core.nvme_blocks_max = static_cast<std::uint32_t>(NvmeBlocksMax(options));
   core.write_bytes_per_day = options.nvme.write_bytes_per_day;
+  core.admits_on_second_touch = options.nvme.admits_on_second_touch;
   core.persisted_percent = options.nvme.protected_percent;
   return core;
 }

@@ -15,6 +15,7 @@ Result<std::unique_ptr<NvmeArrows>> NvmeArrows::Create(const Options& options, c
       arrows->store_,
       tiers::SegmentStore::Create(options.store, {parts.ring, parts.manifest, store_sink}));
   KVFERRY_RETURN_IF_ERROR(parts.durable_namespaces.Load(parts.manifest, arrows->store_->commit()));
+  KVFERRY_RETURN_IF_ERROR(arrows->report_.Load(parts.manifest));
   const tiers::SegmentTable& table = arrows->store_->table();
   arrows->stats_.bytes_total =
       std::uint64_t{table.segment_count()} * table.payload_pages_max() * tiers::kIoAlignment;
@@ -34,6 +35,9 @@ NvmeArrows::NvmeArrows(Token /*token*/, const Options& options, const Parts& par
       scheduler_(options.transfers_max),
       health_(options.store.drive_count),
       budget_(options.write_bytes_per_day),
+      report_({.drive_count = options.store.drive_count,
+               .write_bytes_per_day = options.write_bytes_per_day,
+               .unix_ms_minus_now = options.store.unix_ms_minus_now}),
       transfers_(options.transfers_max),
       tenant_bytes_(namespaces_.tenants_max()) {
   free_.reserve(transfers_.size());
@@ -152,6 +156,7 @@ bool NvmeArrows::StepStore() {
   }
   const bool has_found = store_->Step(now_);
   RewriteRows();
+  report_.Tell(now_, false, store_->commit());
   return has_found;
 }
 
@@ -194,6 +199,12 @@ void NvmeArrows::OnIoDone(tiers::IoOp& op) noexcept {
     KVFERRY_CHECK(transfer.stage == Stage::kWriting);
     OnWriteDone(transfer);
   }
+}
+
+void NvmeArrows::StopOffloads() {
+  takes_offloads_ = false;
+  report_.Tell(now_, true, store_->commit());
+  store_->BeginClose();
 }
 
 void NvmeArrows::CountReaders(std::span<std::uint32_t> by_record) const {

@@ -1,6 +1,7 @@
 // NvmeArrows: the two arrows between host memory and NVMe, over the store of segments.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "engine/copy_desk.h"
 #include "engine/durable_namespaces.h"
 #include "engine/host_cache.h"
+#include "engine/nvme_report.h"
 #include "engine/request_table.h"
 #include "engine/segment_moves.h"
 #include "engine/transfer_scheduler.h"
@@ -127,7 +129,9 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   void SetNow(Instant now) { now_ = now; }
   // The store's part of a step; whether anything was found from before a restart.
   bool StepStore();
-  Instant next_deadline() const noexcept { return store_->next_deadline(); }
+  Instant next_deadline() const noexcept {
+    return std::min(store_->next_deadline(), report_.next_deadline());
+  }
   void OnIoDone(tiers::IoOp& op) noexcept override;
 
   // The tier is to go off ------------------------------------------------------------------------
@@ -148,7 +152,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   void ForgetCopies();
 
   // Writes what has begun, and begins nothing: the engine closes.
-  void StopOffloads() { takes_offloads_ = false; }
+  void StopOffloads();
   // Nothing is left to do; what was written is durable.
   bool is_idle() const noexcept {
     return free_.size() == transfers_.size() && store_->is_idle() &&
@@ -175,6 +179,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
     std::uint32_t page = 0;  // Of the tier, where it reads or writes.
     std::uint32_t waiter = kNone;
     std::uint32_t size_bytes = 0;  // In whole pages.
+    Instant started_at;
     Instant deadline;
   };
 
@@ -244,6 +249,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   TransferScheduler scheduler_;
   tiers::DriveHealth health_;
   WriteBudget budget_;
+  NvmeReport report_;
   SegmentMoves moves_;
   std::vector<Transfer> transfers_;
   std::vector<std::uint32_t> free_;

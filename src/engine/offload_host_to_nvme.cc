@@ -98,6 +98,7 @@ bool NvmeArrows::SubmitWrite(RecordIndex record, std::uint32_t page, bool is_mov
     SetState(record, CopyState::kFilling);
   }
   budget_.Spend(size);
+  report_.NoteWritten(now_, size);
   scheduler_.meter(Arrow::kOffloadHostToNvme).Start(now_, size);
   offload_stats_.bytes_in_flight += size;
   return true;

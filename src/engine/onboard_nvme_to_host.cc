@@ -54,6 +54,7 @@ bool NvmeArrows::StartRead(Transfer& transfer) {
     return false;  // Full, or out of order for now: it stays in front of its queue.
   }
   transfer.stage = Stage::kReading;
+  transfer.started_at = now_;
   scheduler_.meter(Arrow::kOnboardNvmeToHost).Start(now_, transfer.size_bytes);
   onboard_stats_.bytes_in_flight += transfer.size_bytes;
   return true;
@@ -68,6 +69,7 @@ void NvmeArrows::OnReadDone(Transfer& transfer) {
     EndOnboard(transfer, MissReason::kReadFailed);
     return;
   }
+  report_.NoteRead(transfer.file_index, now_ - transfer.started_at);
   transfer.stage = Stage::kChecking;
   const BlockRecord& block = book_.index()[transfer.record];
   CopyPiece piece;

@@ -59,6 +59,7 @@ void VisitNvmeOptions(Options& nvme, Visit& visit) {
   visit(OptionFacts{"nvme.write_bytes_per_day", kMiB, 1024 * kTiB, kBytes, true,
                     "0 sets no budget; a drive's data sheet says what it bears"},
         nvme.write_bytes_per_day);
+  visit(OptionFacts{.name = "nvme.admits_on_second_touch"}, nvme.admits_on_second_touch);
   visit(OptionFacts{"nvme.protected_percent", 0, 90, kPercent, false,
                     "it is the part of the tier that persisted blocks may take"},
         nvme.protected_percent);

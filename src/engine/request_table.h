@@ -58,6 +58,7 @@ struct Operation {
   };
   Stage stage = Stage::kFree;
   bool is_from_nvme = false;
+  bool was_here = false;  // kFilling: the block is remembered.
   std::uint32_t request = 0;
   std::uint32_t index = 0;  // Of the block among the request's keys.
   RecordIndex record = kNoRecord;

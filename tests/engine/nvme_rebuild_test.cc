@@ -1,5 +1,9 @@
 // A manifest that is lost, damaged or too old: what the segments bring back, and what they do not.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -26,7 +30,7 @@ constexpr std::uint32_t kBlockBytes = TierEngine::kBlockBytes;
 
 // A segment holds 15 blocks, so 40 of them fill two and begin a third.
 constexpr std::size_t kBlocks = 40;
-constexpr std::size_t kSealedBlocks = 30;
+constexpr std::size_t kBlocksOfFullSegments = 30;
 
 class NvmeRebuildTest : public ::testing::TestWithParam<NvmeIo>, public TierEngine {
  protected:
@@ -46,13 +50,49 @@ TEST_P(NvmeRebuildTest, ALostManifestIsMadeFromTheSegments) {
   LoseManifest();
 
   OpenEngine();
-  EXPECT_EQ(engine->Stats().nvme_store.blocks_found, kSealedBlocks);
-  EXPECT_EQ(engine->Stats().nvme_store.bytes_persisted, kSealedBlocks * kBlockBytes);
-  EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
+  EXPECT_EQ(engine->Stats().nvme_store.blocks_found, kBlocks);
+  EXPECT_EQ(engine->Stats().nvme_store.bytes_persisted, kBlocks * kBlockBytes);
+  EXPECT_EQ(CountOf(0, kBlocks), kBlocks);
   PutAndPersist(0, kBlocks);
   CloseEngine();
   OpenEngine();
   EXPECT_EQ(CountOf(0, kBlocks), kBlocks);
+}
+
+// What was in segments that were not full only the manifest knew.
+TEST_P(NvmeRebuildTest, AKilledProcessLeavesFullSegmentsOnly) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    OpenEngine();
+    PutAndPersist(0, kBlocks);
+    ::kill(::getpid(), HasFailure() ? SIGTERM : SIGKILL);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  LoseManifest();
+
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, kBlocks), kBlocksOfFullSegments);
+}
+
+// Footers of segments that were open at a close are no more the last word once those go on.
+TEST_P(NvmeRebuildTest, WhatIsErasedFromAnOpenSegmentDoesNotComeBack) {
+  OpenEngine();
+  PutAndPersist(0, 10);
+  CloseEngine();
+  OpenEngine();
+  ASSERT_OK(Erase(KeysOf(0, 4)));
+  PutAndPersist(100, 2);
+  CloseEngine();
+  LoseManifest();
+
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 4), 0U);
+  EXPECT_EQ(CountOf(4, 6), 6U);
+  EXPECT_EQ(CountOf(100, 2), 2U);
 }
 
 // Nobody asks for them between two restarts, so that nothing tells their namespace.
@@ -65,11 +105,11 @@ TEST_P(NvmeRebuildTest, WhatWasRebuiltIsThereAfterAnotherRestart) {
   CloseEngine();
 
   OpenEngine();
-  EXPECT_EQ(engine->Stats().nvme_store.blocks_found, kSealedBlocks);
-  EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
+  EXPECT_EQ(engine->Stats().nvme_store.blocks_found, kBlocks);
+  EXPECT_EQ(CountOf(0, kBlocks), kBlocks);
   CloseEngine();
   OpenEngine();
-  EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
+  EXPECT_EQ(CountOf(0, kBlocks), kBlocks);
 }
 
 TEST_P(NvmeRebuildTest, PersistedBlocksStillOutliveTheirSegments) {
@@ -86,7 +126,7 @@ TEST_P(NvmeRebuildTest, PersistedBlocksStillOutliveTheirSegments) {
   }
 
   EXPECT_GT(engine->Stats().nvme_store.segments_reused, 0U);
-  EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
+  EXPECT_EQ(CountOf(0, kBlocks), kBlocks);
 }
 
 // An erasure that has completed is in no footer.
@@ -99,7 +139,7 @@ TEST_P(NvmeRebuildTest, ErasedBlocksDoNotComeBack) {
 
   OpenEngine();
   EXPECT_EQ(CountOf(0, 20), 0U);
-  EXPECT_GE(CountOf(20, 20), kSealedBlocks - 20);
+  EXPECT_EQ(CountOf(20, 20), 20U);
 }
 
 TEST_P(NvmeRebuildTest, AnErasedNamespaceDoesNotComeBack) {
@@ -112,7 +152,7 @@ TEST_P(NvmeRebuildTest, AnErasedNamespaceDoesNotComeBack) {
 
   OpenEngine();
   EXPECT_EQ(CountOf(0, kBlocks), 0U);
-  EXPECT_GE(CountOf(100, kBlocks), kSealedBlocks / 2);
+  EXPECT_EQ(CountOf(100, kBlocks), kBlocks);
 }
 
 // Whose they are is not known any more, so they go with any namespace of their size.
@@ -146,7 +186,7 @@ TEST_P(NvmeRebuildTest, ANamespaceOfOtherBlocksTakesNothingOver) {
   const std::vector<BlockKey> keys = KeysOf(0, 1);
 
   EXPECT_EQ(engine->Match(*other, keys).blocks(), 0U);
-  EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
+  EXPECT_EQ(CountOf(0, kBlocks), kBlocks);
 }
 
 TEST_P(NvmeRebuildTest, ADamagedManifestIsPutAside) {
@@ -156,7 +196,7 @@ TEST_P(NvmeRebuildTest, ADamagedManifestIsPutAside) {
   std::ofstream(Manifest() + "/CURRENT", std::ios::trunc) << "nothing";
 
   OpenEngine();
-  EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
+  EXPECT_EQ(CountOf(0, kBlocks), kBlocks);
   EXPECT_TRUE(std::filesystem::exists(Manifest() + ".damaged/CURRENT"));
 }
 
@@ -180,7 +220,7 @@ TEST_P(NvmeRebuildTest, ATableThatCannotBeReadIsFoundOut) {
 
   options.nvme.probe_ms = 100;
   OpenEngine();
-  EXPECT_EQ(CountOf(0, kBlocks), kSealedBlocks);
+  EXPECT_EQ(CountOf(0, kBlocks), kBlocks);
   EXPECT_TRUE(std::filesystem::exists(Manifest() + ".damaged"));
 }
 
@@ -200,7 +240,7 @@ TEST_P(NvmeRebuildTest, AManifestOlderThanTheSegmentsIsPutAside) {
 
   OpenEngine();
   EXPECT_EQ(CountOf(0, 20), 0U);
-  EXPECT_GE(CountOf(100, 100), 75U);
+  EXPECT_EQ(CountOf(100, 100), 100U);
   EXPECT_TRUE(std::filesystem::exists(Manifest() + ".damaged"));
 }
 

@@ -141,6 +141,37 @@ TEST_P(NvmeTierTest, PersistWithoutABlockSaysWhichIsMissing) {
   EXPECT_EQ(done.next_missing, MissReason::kNeverStored);
 }
 
+// A block that nobody asks for twice is not worth a write.
+TEST_P(NvmeTierTest, TheFirstTouchWritesNothingWhereTheSecondHasTo) {
+  options.nvme.admits_on_second_touch = true;
+  OpenEngine();
+  Put(0, 20);
+  EXPECT_EQ(CountOf(0, 5), 5U);
+  EXPECT_EQ(Persist(10, 5).blocks_ready, 5U);
+  EXPECT_TRUE(Comes([this] { return engine->Stats().offload_host_to_nvme.blocks >= 10; }, 30));
+  EXPECT_EQ(engine->Stats().nvme_store.offloads_not_admitted, 20U);
+  CloseEngine();
+
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 20), 10U);
+  EXPECT_EQ(CountOf(0, 5) + CountOf(10, 5), 10U);
+}
+
+// It has left host memory without a trace on the drive, and is put again.
+TEST_P(NvmeTierTest, ABlockThatIsPutAgainIsWritten) {
+  options.nvme.admits_on_second_touch = true;
+  OpenEngine();
+  Put(0, 4);
+  FloodHost(1'000);
+  ASSERT_EQ(CountOf(0, 4), 0U);
+  Put(0, 4);
+  EXPECT_TRUE(Comes([this] { return engine->Stats().offload_host_to_nvme.blocks >= 4; }, 30));
+  CloseEngine();
+
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 4), 4U);
+}
+
 TEST_P(NvmeTierTest, ASecondEngineIsRefused) {
   OpenEngine();
   const auto second = Engine::Open(options);

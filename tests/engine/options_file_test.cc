@@ -58,6 +58,7 @@ EngineOptions Unusual() {
   options.nvme.capacity_bytes = std::uint64_t{5} << 40;
   options.nvme.segment_bytes = std::uint64_t{17} << 20;
   options.nvme.write_bytes_per_day = std::uint64_t{1} << 40;
+  options.nvme.admits_on_second_touch = true;
   options.nvme.protected_percent = 18;
   options.nvme.commit_bytes = 19'000;
   options.nvme.commit_ms = 20;

@@ -39,7 +39,7 @@ NvmeTierOptions WithDrives(std::vector<std::string> paths) {
 // and the tests of this folder.
 [[maybe_unused]] void NameEveryField() {
   [[maybe_unused]] const auto& [h1, h2, h3, h4, h5, h6, h7] = HostTierOptions();
-  [[maybe_unused]] const auto& [n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13] =
+  [[maybe_unused]] const auto& [n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14] =
       NvmeTierOptions();
   [[maybe_unused]] const auto& [d1] = HistoryOptions();
   [[maybe_unused]] const auto& [e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13] =
@@ -276,6 +276,7 @@ TEST(EngineOptionsTest, PrintsOneLineAnOption) {
             "nvme.capacity_bytes = 1073741824\n"
             "nvme.segment_bytes = 0\n"
             "nvme.write_bytes_per_day = 0\n"
+            "nvme.admits_on_second_touch = false\n"
             "nvme.protected_percent = 50\n"
             "nvme.commit_bytes = 33554432\n"
             "nvme.commit_ms = 100\n"

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "tiers/nvme/manifest_rebuild.h"
 #include "tiers/nvme/store_reader.h"
 
 namespace kvferry::tool {
@@ -33,6 +34,8 @@ Status ReadManifest(const std::string& folder, StoreSurvey& survey) {
     is_last = piece.is_last;
   }
   KVFERRY_ASSIGN_OR_RETURN(survey.stats, database->ReadMeta("stats/"));
+  KVFERRY_ASSIGN_OR_RETURN(const auto clean, database->ReadMeta(tiers::kCleanValueName));
+  survey.is_closed = !clean.empty();
   if (refused > 0) {
     survey.problems.push_back(Count(refused, "row") +
                               " of the manifest cannot be understood: damaged, or of a later "

@@ -20,6 +20,7 @@ struct StoreSurvey {
   std::vector<DriveFacts> drives;
   std::unique_ptr<tiers::DriveSet> set;  // Null: the drives make no store.
   std::string manifest;                  // Its folder; empty if it was not read.
+  bool is_closed = false;                // By whoever had it open last; of a manifest.
   std::optional<tiers::StoreTally> tally;
   std::vector<tiers::MetaValue> stats;
   std::vector<std::string> notes;     // Things that are as they may be.

@@ -232,6 +232,11 @@ std::string ToText(const StoreSurvey& survey, std::int64_t now_unix_ms, bool lis
   }
   AddDrives(survey, lines);
   lines.Add("manifest", survey.manifest.empty() ? "none was read" : survey.manifest);
+  if (!survey.manifest.empty()) {
+    lines.Add("closed", survey.is_closed
+                            ? "orderly"
+                            : "no: it is in use, or its process ended without closing it");
+  }
   if (survey.tally) {
     AddSegments(survey, now_unix_ms, lines);
     AddBlocks(*survey.tally, lines);
@@ -262,6 +267,7 @@ std::string ToJson(const StoreSurvey& survey, bool lists_segments) {
     json["segment_bytes"] = survey.set->layout().segment_bytes;
   }
   json["manifest"] = survey.manifest.empty() ? Json() : Json(survey.manifest);
+  json["is_closed"] = survey.is_closed;
   if (survey.tally) {
     AddTally(survey, json);
     if (lists_segments) {

@@ -20,6 +20,7 @@ constexpr std::uint32_t kKeysPerNamespace = 48;
 constexpr std::uint64_t kHostBytes = std::uint64_t{4} << 20;
 constexpr std::uint32_t kBlocksPerRequestMax = 12;
 constexpr Duration kIdleAfterMax = std::chrono::seconds(30);
+constexpr std::uint32_t kClosingStepsMax = 100'000;
 constexpr Duration kLateness = std::chrono::milliseconds(100);
 // After the last fault something new is stored by then.
 constexpr Duration kBackWithin = std::chrono::seconds(10);
@@ -115,6 +116,7 @@ SimCounts& SimCounts::operator+=(const SimCounts& other) {
   manifests_lost += other.manifests_lost;
   drive_operations += other.drive_operations;
   batches += other.batches;
+  closed += other.closed;
   found += other.found;
   times_off += other.times_off;
   evictions += other.evictions;
@@ -159,6 +161,7 @@ SimWorld::SimWorld(const SimOptions& options)
     core.has_nvme = true;
     core.write_bytes_per_day = drives_->options().write_bytes_per_day;
     core.persisted_percent = drives_->options().persisted_percent;
+    core.admits_on_second_touch = !options.is_script && random_.Chance(0.15);
     core.nvme_blocks_max = drives_->blocks_max();
   }
   callers_ = static_cast<std::uint32_t>(random_.Between(1, std::min(16U, core.requests_max)));
@@ -237,9 +240,29 @@ void SimWorld::Open() {
   }
 }
 
+// As an engine is closed that has time enough. False: it has not come to rest.
+bool SimWorld::CloseOrderly() {
+  const bool can_close = !options_.is_script && options_.faults == FaultLevel::kNone &&
+                         drives_->CanLoseManifest() && core_->nvme() != nullptr &&
+                         core_->nvme()->store().is_scanned();
+  if (!can_close || random_.Chance(0.5)) {
+    return false;
+  }
+  core_->StopOffloads();
+  Drain();
+  for (std::uint32_t steps = 0; !core_->is_idle() && steps < kClosingStepsMax; ++steps) {
+    if (!Step()) {
+      MoveClock();
+    }
+  }
+  outcome_.counts.closed += core_->is_idle() ? 1U : 0U;
+  return core_->is_idle();
+}
+
 // The process or the power goes, whatever is under way; and a new process begins.
 void SimWorld::Crash() {
   ++outcome_.counts.crashes;
+  const bool is_closed = CloseOrderly();
   const double kill_chance = options_.power_cuts > 0 ? 0.1 : options_.is_script ? 0 : 0.5;
   const bool is_cut = drives_->is_out() || !random_.Chance(kill_chance);
   outcome_.counts.power_cuts += is_cut ? 1U : 0U;
@@ -251,7 +274,9 @@ void SimWorld::Crash() {
   model_.Crash();
   if (!options_.is_script && drives_->CanLoseManifest() && random_.Chance(0.25)) {
     drives_->LoseManifest();
-    model_.LoseManifest(options_.faults == FaultLevel::kNone);
+    if (!is_closed) {
+      model_.LoseManifest(options_.faults == FaultLevel::kNone);
+    }
     ++outcome_.counts.manifests_lost;
   }
   is_found_checked_ = false;

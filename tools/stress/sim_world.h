@@ -53,6 +53,7 @@ struct SimCounts {
   std::uint64_t persisted = 0;  // Blocks of which Persist said so.
   std::uint64_t crashes = 0;
   std::uint64_t manifests_lost = 0;  // Of these.
+  std::uint64_t closed = 0;          // Of these too: after an orderly close.
   std::uint64_t power_cuts = 0;
   std::uint64_t cuts_within_changes = 0;  // Of the files of the real manifest.
   std::uint64_t acknowledged = 0;         // Blocks of which Persist or Erase said so.
@@ -132,6 +133,7 @@ class SimWorld final : private engine::RequestSink {
   NamespaceHandle HandleFor(std::uint32_t space, bool is_foreign) const;
   void Open();
   void Crash();
+  bool CloseOrderly();
   void CheckPersisted();
   bool IsAtItsEnd() const;
   // The next block that was persisted before the crash; nothing once all are asked for.

@@ -51,11 +51,8 @@ void FooterWriter::GiveUpSealing(std::uint32_t segment) {
 }
 
 bool FooterWriter::MarkStale(std::uint32_t segment) {
-  const SegmentPhase phase = table_[segment].phase;
-  const bool is_on_its_way = work_ == Work::kSealing && sealing_.front() == segment;
-  if (!is_on_its_way && phase != SegmentPhase::kSealed && phase != SegmentPhase::kEmptying &&
-      phase != SegmentPhase::kQuarantined) {
-    return false;  // It has none, or one that will be told.
+  if (!table_[segment].has_footer) {
+    return false;
   }
   const bool is_known = std::any_of(stale_.begin(), stale_.end(), [&](const Stale& stale) {
     return stale.segment == segment && stale.generation == table_[segment].generation;
@@ -73,6 +70,11 @@ bool FooterWriter::MarkStale(std::uint32_t segment) {
   return true;
 }
 
+void FooterWriter::Want(std::uint32_t segment) {
+  table_[segment].has_footer = true;
+  MarkStale(segment);
+}
+
 void FooterWriter::Step(Instant now, bool may_rewrite) {
   now_ = now;
   if (work_ != Work::kNone) {
@@ -81,7 +83,10 @@ void FooterWriter::Step(Instant now, bool may_rewrite) {
   if (!sealing_.empty() && table_[sealing_.front()].writers == 0) {
     current_ = sealing_.front();
     Compose(current_);
-    work_ = ring_.Submit(op_).ok() ? Work::kSealing : Work::kNone;
+    if (ring_.Submit(op_).ok()) {
+      work_ = Work::kSealing;
+      table_[current_].has_footer = true;
+    }
     Pass(KillPoint::kFooterBegun);
     return;
   }

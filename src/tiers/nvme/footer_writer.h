@@ -29,7 +29,8 @@ class FooterSink {
 // that turns stale is written anew and synced, and until then deletions of rows wait: so whenever
 // the power goes, no footer that counts tells of a block whose row has been deleted, and a rebuild
 // from footers brings back nothing that was erased. A footer that cannot be written goes with its
-// segment's header.
+// segment's header. Open segments have a footer where one was asked for, which goes on counting
+// until they are full.
 //
 // Thread-confined to the mover thread.
 class FooterWriter final : private IoSink {
@@ -59,6 +60,8 @@ class FooterWriter final : private IoSink {
   // The segment's footer, if it has one, tells what is not so any more. Whether that is news:
   // deletions that are queued from here on wait for the footer.
   bool MarkStale(std::uint32_t segment);
+  // An open segment is to have a footer of what is in it by now.
+  void Want(std::uint32_t segment);
 
   // Starts what can be started. `may_rewrite`: what the sink tells of segments is all there is.
   void Step(Instant now, bool may_rewrite);

@@ -16,6 +16,8 @@ namespace kvferry::tiers {
 
 // The manifest's value that names the store; written last, so that a manifest without it is none.
 inline constexpr std::string_view kStoreValueName = "store";
+// The value that is there while nobody has the store open, and who had it last has closed it.
+inline constexpr std::string_view kCleanValueName = "clean";
 // Values "namespace/<number>" say what the namespace numbers in rows stand for.
 inline constexpr std::string_view kNamespacePrefix = "namespace/";
 

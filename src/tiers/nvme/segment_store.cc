@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "tiers/nvme/kill_points.h"
+#include "tiers/nvme/manifest_rebuild.h"
 
 namespace kvferry::tiers {
 namespace {
@@ -96,6 +97,12 @@ Status SegmentStore::Restore() {
       }
     }
   }
+  KVFERRY_ASSIGN_OR_RETURN(const auto marks, manifest_.ReadMeta(kCleanValueName));
+  for (const MetaValue& mark : marks) {
+    if (mark.name == kCleanValueName) {
+      commit_->DeleteMeta(mark.name);  // With the first rows, if not before.
+    }
+  }
   VictimSink& victim_sink = *this;
   cleaner_ = std::make_unique<SegmentCleaner>(
       SegmentCleaner::Options{.store = options_.store,
@@ -139,6 +146,12 @@ std::optional<std::uint32_t> SegmentStore::Append(SegmentStream of,
   }
   commit_->Reserve();
   ++table_[*stream.open].writers;
+  if (closing_ != Closing::kNo) {
+    if (closing_ == Closing::kMarked) {
+      commit_->DeleteMeta(std::string(kCleanValueName));
+    }
+    closing_ = Closing::kWanted;
+  }
   return page;
 }
 
@@ -287,8 +300,34 @@ void SegmentStore::OnManifestDone(ManifestBatch& batch) noexcept {
   dropping_ = batch.status.ok() ? Dropping::kNothing : Dropping::kWanted;
 }
 
+void SegmentStore::BeginClose() {
+  if (closing_ == Closing::kNo) {
+    closing_ = Closing::kWanted;
+  }
+}
+
+void SegmentStore::GoOnClosing() {
+  if (!commit_->is_idle() || !footers_->is_idle()) {
+    return;
+  }
+  if (closing_ == Closing::kWanted) {
+    for (const Stream& stream : streams_) {
+      // Before the scan has ended nobody knows what is in it; and nothing is new.
+      if (is_scanned_ && stream.open) {
+        footers_->Want(*stream.open);
+      }
+    }
+    closing_ = Closing::kFooters;
+  } else if (closing_ == Closing::kFooters) {
+    commit_->PutMeta(std::string(kCleanValueName), "1");
+    commit_->Hurry();
+    closing_ = Closing::kMarked;
+  }
+}
+
 bool SegmentStore::Step(Instant now) {
   now_ = now;
+  GoOnClosing();
   if (dropping_ == Dropping::kWanted && manifest_.Submit(dropped_).ok()) {
     dropping_ = Dropping::kInFlight;
   }
@@ -299,6 +338,10 @@ bool SegmentStore::Step(Instant now) {
 }
 
 Instant SegmentStore::next_deadline() const noexcept {
+  const bool is_closing = closing_ == Closing::kWanted || closing_ == Closing::kFooters;
+  if (is_closing && commit_->is_idle() && footers_->is_idle()) {
+    return now_;  // The next step goes on with it.
+  }
   const Instant next =
       std::min({commit_->next_deadline(), footers_->next_deadline(), cleaner_->next_deadline()});
   return is_scanned_ ? next : std::min(next, now_ + kScanPause);
@@ -310,7 +353,8 @@ bool SegmentStore::is_quiet() const noexcept {
 }
 
 bool SegmentStore::is_idle() const noexcept {
-  return commit_->is_idle() && is_quiet() && footers_->is_idle();
+  return commit_->is_idle() && is_quiet() && footers_->is_idle() &&
+         (closing_ == Closing::kNo || closing_ == Closing::kMarked);
 }
 
 void SegmentStore::CheckInvariants() const {

@@ -143,6 +143,10 @@ class SegmentStore final : private CommitSink,
   // not used any more after the third time; true then, and once: its payloads are to be given up.
   bool NoteFailure(std::uint32_t page);
 
+  // The engine closes: once all is durable, open segments get a footer, so that a rebuild finds
+  // what is in them, and the manifest a mark. What is appended then has all that done again.
+  void BeginClose();
+
   // Starts what can be started, and hands over what was found from before; whether that was
   // anything.
   bool Step(Instant now);
@@ -164,7 +168,10 @@ class SegmentStore final : private CommitSink,
   };
   static constexpr std::size_t kStreams = 2;
 
+  enum class Closing : std::uint8_t { kNo, kWanted, kFooters, kMarked };
+
   Status Restore();
+  void GoOnClosing();
   bool OpenNext(SegmentStream of, bool is_move);
   bool Scan();
   void EndScan();
@@ -199,6 +206,7 @@ class SegmentStore final : private CommitSink,
   ManifestBatch dropped_;
   enum class Dropping : std::uint8_t { kNothing, kWanted, kInFlight };
   Dropping dropping_ = Dropping::kNothing;
+  Closing closing_ = Closing::kNo;
   Instant now_;
 };
 

@@ -64,6 +64,7 @@ void SegmentTable::Restore(const SegmentRow& row) {
   found.stream = row.stream;
   found.used_pages = std::max(kHeaderPages, row.used_pages);
   found.next_page = found.used_pages;
+  found.has_footer = row.state != SegmentState::kClean;
   switch (row.state) {
     case SegmentState::kClean:
       found.phase = SegmentPhase::kUnused;  // Whether it got its header is not known.

@@ -55,6 +55,7 @@ class SegmentTable {
     std::uint32_t users = 0;    // Who reads its pages, or will.
     std::uint32_t writers = 0;  // Payloads that were appended and are not durable or lost yet.
     std::uint16_t failures = 0;
+    bool has_footer = false;  // One that a rebuild may take.
     SegmentPhase phase = SegmentPhase::kUnused;
     SegmentStream stream = SegmentStream::kNormal;
   };
