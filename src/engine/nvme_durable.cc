@@ -128,6 +128,7 @@ void NvmeArrows::OnLost(RecordIndex record, std::uint32_t page, bool is_rewrite)
   ++nvme_stats_.blocks_lost;
   const bool is_in_host = book_.index()[record].host_state == CopyState::kResident;
   if (is_in_host) {
+    EndMove(record);  // There is nothing to move any more.
     SetState(record, CopyState::kAbsent);
     host_.WantOffload(record);  // To another place.
     return;

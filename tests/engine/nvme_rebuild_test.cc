@@ -66,6 +66,7 @@ TEST_P(NvmeRebuildTest, AKilledProcessLeavesFullSegmentsOnly) {
   if (child == 0) {
     OpenEngine();
     PutAndPersist(0, kBlocks);
+    EXPECT_FALSE(Comes([] { return false; }, 2));  // Footers follow what they tell of.
     ::kill(::getpid(), HasFailure() ? SIGTERM : SIGKILL);
     ::_exit(1);
   }
