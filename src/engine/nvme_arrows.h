@@ -153,10 +153,11 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
 
   // Writes what has begun, and begins nothing: the engine closes.
   void StopOffloads();
-  // Nothing is left to do; what was written is durable.
+  // Nothing is left to do; what was written is durable. Blocks that are to move stay where they are
+  // once no segment takes them.
   bool is_idle() const noexcept {
     return free_.size() == transfers_.size() && store_->is_idle() &&
-           (moves_.empty() || !takes_offloads_);
+           (moves_.empty() || !takes_offloads_ || store_->are_all_quarantined());
   }
   // What was written is to be made durable without waiting for more.
   void Hurry() { store_->commit().Hurry(); }

@@ -199,6 +199,7 @@ NvmeArrows::Persistence NvmeArrows::GoOnPersisting(RecordIndex record) {
     return Persistence::kGone;
   }
   if (block.nvme_state == CopyState::kAbsent && IsOverQuota(record)) {
+    SetPersisted(record, false);  // Or it would stay in host memory for a write that never comes.
     return Persistence::kOverQuota;
   }
   SetPersisted(record, true);

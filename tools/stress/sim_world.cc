@@ -692,6 +692,12 @@ void SimWorld::AddCounts(const EngineStats& stats) {
 // With the faults over, blocks reach the drive again.
 void SimWorld::CheckNewStores() {
   constexpr int kTriesMax = 100;
+  // Whose reads went on failing may have cost every segment, and nobody but an operator trusts them
+  // again.
+  if (options_.nth_fault && MayCostPersisted(*options_.nth_fault) && core_->nvme() != nullptr &&
+      core_->nvme()->store().are_all_quarantined()) {
+    return;
+  }
   const std::uint64_t before = core_->Stats().offload_host_to_nvme.blocks;
   for (int i = 0; core_->Stats().offload_host_to_nvme.blocks == before; ++i) {
     if (i == kTriesMax) {
@@ -739,11 +745,12 @@ SimOutcome SimWorld::Run(SimProgress& progress) {
     }
   }
   Drain();
-  CheckServiceAfterFaults();
   if (drives_ != nullptr) {
+    // What comes later comes when the faults are over.
     outcome_.counts.drive_operations = drives_->operation_count();
     outcome_.counts.batches = drives_->batch_count();
   }
+  CheckServiceAfterFaults();
   if (options_.is_script) {
     // A drive that went on lying has cost the segments in which that was seen, perhaps all of them.
     if (!options_.nth_fault || !options_.nth_fault->is_lasting ||

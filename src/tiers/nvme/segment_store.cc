@@ -18,14 +18,9 @@ constexpr std::uint16_t kFailuresMax = 3;
 constexpr std::size_t kScannedAtOnce = 1'024;
 constexpr Duration kScanPause = std::chrono::milliseconds(1);
 
-// One clean segment is kept back for moves, or nothing could be emptied once all are full: what is
-// kept of one segment fits another.
-std::uint32_t KeptBack(std::uint32_t segment_count) {
-  return segment_count >= kSegmentsToProtect ? 1 : 0;
-}
-
 std::uint32_t CleanWanted(std::uint32_t segment_count) {
-  return KeptBack(segment_count) + std::clamp(segment_count / 100, 1U, 3U);
+  const std::uint32_t kept_back = segment_count >= kSegmentsToProtect ? 1 : 0;
+  return kept_back + std::clamp(segment_count / 100, 1U, 3U);
 }
 
 Status CannotBe(const SegmentRow& row, const std::string& why) {
@@ -90,6 +85,7 @@ Status SegmentStore::Restore() {
       return CannotBe(row, std::to_string(row.used_pages) + " pages are used");
     }
     table_.Restore(row);
+    quarantined_ += row.state == SegmentState::kQuarantined ? 1U : 0U;
     if (row.state == SegmentState::kOpen) {
       Stream& stream = streams_[static_cast<std::size_t>(row.stream)];
       if (!stream.found || table_[*stream.found].generation < row.life.generation) {
@@ -121,13 +117,19 @@ std::uint64_t SegmentStore::OffsetOf(std::uint32_t page) const {
                                     page - table_.FirstPageOf(segment));
 }
 
+// One clean segment is kept back for moves, or nothing could be emptied once all are full: what is
+// kept of one segment fits another. Not where it is the last one that is not in quarantine.
+std::uint32_t SegmentStore::KeptBack() const {
+  const std::uint32_t count = table_.segment_count();
+  return count >= kSegmentsToProtect && quarantined_ + 1 < count ? 1 : 0;
+}
+
 std::optional<std::uint32_t> SegmentStore::Append(SegmentStream of,
                                                   std::uint32_t pages,
                                                   std::uint32_t owner,
                                                   bool is_move) {
   // What the last clean segment was opened for has the room in it first.
-  const bool is_moving_only =
-      KeptBack(table_.segment_count()) > 0 && cleaner_->clean_count() == 0 && !is_move;
+  const bool is_moving_only = KeptBack() > 0 && cleaner_->clean_count() == 0 && !is_move;
   if (!commit_->CanAdd() || is_moving_only) {
     return std::nullopt;
   }
@@ -157,13 +159,16 @@ std::optional<std::uint32_t> SegmentStore::Append(SegmentStream of,
 
 bool SegmentStore::OpenNext(SegmentStream of, bool is_move) {
   Stream& stream = streams_[static_cast<std::size_t>(of)];
-  const std::uint32_t kept_back = is_move ? 0 : KeptBack(table_.segment_count());
+  const std::uint32_t kept_back = is_move ? 0 : KeptBack();
   if (stream.open && !footers_->CanSeal()) {
     return false;
   }
   if (cleaner_->clean_count() <= kept_back) {
-    // One whose payloads were all lost can be had again.
-    if (stream.open && table_[*stream.open].live_bytes == 0 && table_[*stream.open].writers == 0) {
+    // One whose payloads were all lost can be had again; and where quarantine has left nothing else
+    // that could be emptied, this one has to be.
+    const bool is_lost =
+        stream.open && table_[*stream.open].live_bytes == 0 && table_[*stream.open].writers == 0;
+    if (is_lost || (stream.open && quarantined_ > 0 && !table_.IsAnyToReuse())) {
       footers_->Seal(*std::exchange(stream.open, std::nullopt));
     }
     return false;
@@ -230,6 +235,7 @@ bool SegmentStore::NoteFailure(std::uint32_t page) {
     return false;
   }
   segment.phase = SegmentPhase::kQuarantined;
+  ++quarantined_;
   for (Stream& stream : streams_) {
     stream.open = stream.open == number ? std::nullopt : stream.open;
     stream.found = stream.found == number ? std::nullopt : stream.found;

@@ -121,6 +121,9 @@ class SegmentStore final : private CommitSink,
   // Blocks can only stay where one segment is kept back to move them to.
   bool CanProtect() const noexcept { return table_.segment_count() >= kSegmentsToProtect; }
 
+  // Nothing can be stored any more.
+  bool are_all_quarantined() const noexcept { return quarantined_ == table_.segment_count(); }
+
   // As SegmentCleaner.
   std::uint64_t newest_victim() const noexcept { return cleaner_->newest_victim(); }
   bool AreRowsGone(std::uint64_t up_to_victim) const noexcept {
@@ -172,6 +175,7 @@ class SegmentStore final : private CommitSink,
 
   Status Restore();
   void GoOnClosing();
+  std::uint32_t KeptBack() const;
   bool OpenNext(SegmentStream of, bool is_move);
   bool Scan();
   void EndScan();
@@ -199,7 +203,8 @@ class SegmentStore final : private CommitSink,
   std::unique_ptr<FooterWriter> footers_;
   std::unique_ptr<SegmentCleaner> cleaner_;
   std::array<Stream, kStreams> streams_;
-  std::vector<PlacedRow> found_;  // Scratch of the scan.
+  std::uint32_t quarantined_ = 0;  // Segments.
+  std::vector<PlacedRow> found_;   // Scratch of the scan.
   bool is_scanned_ = false;
   Status scan_status_;
   // Lives of segments that the store no longer has, since it was made smaller.

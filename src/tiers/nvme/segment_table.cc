@@ -1,6 +1,8 @@
 // Pages, owners and phases; nothing here touches a drive.
 #include "tiers/nvme/segment_table.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 
 namespace kvferry::tiers {
@@ -122,6 +124,13 @@ std::optional<std::uint32_t> SegmentTable::FirstEmpty() const {
     }
   }
   return std::nullopt;
+}
+
+bool SegmentTable::IsAnyToReuse() const {
+  return std::any_of(segments_.begin(), segments_.end(), [](const Segment& segment) {
+    return segment.phase != SegmentPhase::kClean && segment.phase != SegmentPhase::kOpen &&
+           segment.phase != SegmentPhase::kQuarantined;
+  });
 }
 
 void SegmentTable::CheckInvariants() const {

@@ -99,6 +99,8 @@ class SegmentTable {
   std::optional<std::uint32_t> Oldest() const;
   // A segment that holds nothing: never used, given up, or sealed with nothing alive left.
   std::optional<std::uint32_t> FirstEmpty() const;
+  // Whether a segment that is not clean now can become so, or is about to. Open ones do not count.
+  bool IsAnyToReuse() const;
 
   void CheckInvariants() const;
 

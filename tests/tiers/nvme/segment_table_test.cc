@@ -104,6 +104,20 @@ TEST(SegmentTableTest, ASealedSegmentOfDeadPagesIsEmpty) {
   EXPECT_EQ(table.FirstEmpty(), 0U);
 }
 
+TEST(SegmentTableTest, BesideOpenCleanAndQuarantinedOnesNoneIsToBeReused) {
+  SegmentTable table({.segment_count = 3, .pages_per_segment = 8, .owners_per_segment_max = 4});
+  EXPECT_TRUE(table.IsAnyToReuse()) << "none has been used";
+  table[0].phase = SegmentPhase::kOpen;
+  table[1].phase = SegmentPhase::kClean;
+  table[2].phase = SegmentPhase::kQuarantined;
+  EXPECT_FALSE(table.IsAnyToReuse());
+  for (const SegmentPhase phase : {SegmentPhase::kSealing, SegmentPhase::kSealed,
+                                   SegmentPhase::kEmptying, SegmentPhase::kPreparing}) {
+    table[2].phase = phase;
+    EXPECT_TRUE(table.IsAnyToReuse());
+  }
+}
+
 // A clean segment may have crashed before its header was written.
 TEST(SegmentTableTest, WhatTheManifestCallsCleanIsPreparedAgain) {
   SegmentTable table = SmallTable();
