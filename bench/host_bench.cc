@@ -94,7 +94,8 @@ Status RunIndexCases(const HostBenchOptions& options,
   }
   if (options.Has("put_metadata")) {
     on_step("put_metadata");
-    KVFERRY_ASSIGN_OR_RETURN(BenchResult result, MeasurePutMetadata(shared));
+    KVFERRY_ASSIGN_OR_RETURN(CallerMemory like_pool, CallerMemory::Make(pool_bytes));
+    KVFERRY_ASSIGN_OR_RETURN(BenchResult result, MeasurePutMetadata(shared, like_pool));
     results.push_back(std::move(result));
   }
   if (options.Has("index_bytes_per_block")) {

@@ -78,7 +78,7 @@ Result<BenchResult> MeasureMatch(HostCase& shared, bool is_swept) {
   return result;
 }
 
-Result<BenchResult> MeasurePutMetadata(HostCase& shared) {
+Result<BenchResult> MeasurePutMetadata(HostCase& shared, CallerMemory& like_pool) {
   const std::uint32_t block_bytes = shared.engine.options().block_bytes;
   const std::size_t blocks =
       std::min<std::size_t>(shared.caller.bytes().size() / block_bytes / 2, 65'536);
@@ -95,12 +95,14 @@ Result<BenchResult> MeasurePutMetadata(HostCase& shared) {
     const double put = ProcessSeconds() - before_put;
     shared.stored += blocks;
 
-    std::size_t copied = 0;
+    const std::vector<std::byte*> from = shared.caller.Take(blocks, block_bytes);
+    const std::vector<std::byte*> to = like_pool.Take(blocks, block_bytes);
     const double before_copy = ThreadSeconds();
-    shared.caller.CopyAcross(blocks, block_bytes, [&](auto source, auto target) {
-      const Checksum checksum = CopyAndChecksum(source, target, keys[copied++]);
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const Checksum checksum =
+          CopyAndChecksum({from[i], block_bytes}, {to[i], block_bytes}, keys[i]);
       sum += std::to_integer<std::uint64_t>(checksum.bytes[0]);
-    });
+    }
     const double copy = ThreadSeconds() - before_copy;
     beyond.push_back((put - copy) / static_cast<double>(blocks) * 1e9);
     copying.push_back(copy / static_cast<double>(blocks) * 1e9);

@@ -28,7 +28,8 @@ constexpr std::string_view kFooter =
     "walk\n"
     "over other memory has emptied the caches. put_metadata is the processor\n"
     "time of the whole process for putting a block of 4 KiB, 256 a request, into that full index,\n"
-    "less that of copying it with its checksum. index_bytes_per_block is what the tables take.\n"
+    "less that of copying it with its checksum, to a place in as much memory as the pool has.\n"
+    "index_bytes_per_block is what the tables take.\n"
     "Example:\n"
     "  kvferry bench host --case get,put --block 1MiB --host-bytes 8GiB\n"
     "docs/performance.md explains every case.";
@@ -107,7 +108,7 @@ void AddHostBenchOptions(CLI::App& command, BenchArguments& arguments) {
   command
       .add_option("--blocks", arguments.index_blocks,
                   "Blocks of 4 KiB in the index of the other cases; they take 4 GiB a million, "
-                  "and the caller's side up to 1 GiB")
+                  "the caller's side up to 1 GiB, and put_metadata 4 GiB a million again")
       ->type_name("N")
       ->check(WholeNumber(bench::kIndexBlocksMin, bench::kIndexBlocksMax))
       ->capture_default_str();
