@@ -28,7 +28,7 @@ std::string MessageOf(StatusCode code) {
       return "the request was cancelled";
     case StatusCode::kResourceExhausted:
       return "more would be held or persisted than the tier allows (host.held_percent, "
-             "nvme.persisted_percent); let go of some";
+             "nvme.protected_percent); let go of some";
     case StatusCode::kUnavailable:
       return "the NVMe tier is off, so nothing on it can be erased or persisted; try again when "
              "it is back";
