@@ -241,4 +241,9 @@ Status CheckFileCanBeWritten(const std::string& path) {
                        status.native_code());
 }
 
+std::uint64_t FileSystemOf(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_dev : 0;
+}
+
 }  // namespace kvferry

@@ -1,6 +1,7 @@
 // FileDescriptor, and files that are written whole or not at all.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -85,5 +86,9 @@ class AtomicFile {
 // Whether WriteFileAtomically could start: the folder exists and takes new files, the path is no
 // folder. For asking before a long run; leaves nothing behind. kInvalidArgument naming the path.
 Status CheckFileCanBeWritten(const std::string& path);
+
+// The number by which the system tells the file system that the path is on from others that are
+// mounted; 0 where nothing is there.
+std::uint64_t FileSystemOf(const std::string& path);
 
 }  // namespace kvferry

@@ -87,7 +87,7 @@ Status NvmeKeeper::Attach(EngineCore& core) {
 
 // Nothing is in flight any more.
 void NvmeKeeper::Detach(EngineCore& core, Instant now) {
-  NvmePast past{.store = opened_.store.store};
+  NvmePast past{.store = opened_.store.store, .file_systems = opened_.file_systems};
   if (core.nvme() != nullptr) {
     past.is_manifest_damaged = core.nvme()->is_manifest_damaged();
     core.DetachNvme();

@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "tiers/nvme/manifest_rebuild.h"
 #include "tiers/nvme/store_reader.h"
@@ -119,6 +120,14 @@ Status OpenSound(OpenedNvme& opened,
   return Status::Ok();
 }
 
+std::vector<std::uint64_t> FileSystemsOf(const std::vector<std::string>& paths) {
+  std::vector<std::uint64_t> numbers;
+  for (const std::string& path : paths) {
+    numbers.push_back(FileSystemOf(path));
+  }
+  return numbers;
+}
+
 }  // namespace
 
 std::uint64_t NvmeBlocksMax(const EngineOptions& options) {
@@ -138,8 +147,13 @@ Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options,
   drives.segment_bytes = nvme.segment_bytes;
   drives.block_bytes_max = options.block_bytes;
   drives.may_format = nvme.may_format;
-  drives.must_be = past.store;
+  // A file that was deleted or cut may be made anew; a folder from which a file system was
+  // unmounted is none to make one in.
+  if (FileSystemsOf(nvme.paths) != past.file_systems) {
+    drives.must_be = past.store;
+  }
   KVFERRY_ASSIGN_OR_RETURN(opened.drives, tiers::DriveSet::Open(drives));
+  opened.file_systems = FileSystemsOf(nvme.paths);
   for (const std::string& warning : opened.drives->warnings()) {
     LogWarning("NVMe tier: " + warning);
   }

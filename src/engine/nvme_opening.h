@@ -1,7 +1,9 @@
 // OpenNvmeTier: everything of the NVMe tier that has to be opened, which waits for the drives.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kvferry/options.h"
 #include "kvferry/status.h"
@@ -18,11 +20,13 @@ struct OpenedNvme {
   std::unique_ptr<tiers::DriveSet> drives;
   std::unique_ptr<tiers::RocksManifest> manifest;  // Goes first.
   tiers::SegmentStore::Options store;
+  std::vector<std::uint64_t> file_systems;  // The number of that which each path is on.
 };
 
 // What an engine knows of the tier that it had open before; nothing at first.
 struct NvmePast {
-  tiers::StoreUuid store;  // Must be there again.
+  tiers::StoreUuid store;                   // Must be there again,
+  std::vector<std::uint64_t> file_systems;  // unless its paths are still on the same ones.
   bool is_manifest_damaged = false;
 };
 
