@@ -122,6 +122,7 @@ Status OpenSound(OpenedNvme& opened,
 
 std::vector<std::uint64_t> FileSystemsOf(const std::vector<std::string>& paths) {
   std::vector<std::uint64_t> numbers;
+  numbers.reserve(paths.size());
   for (const std::string& path : paths) {
     numbers.push_back(FileSystemOf(path));
   }
