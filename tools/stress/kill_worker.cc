@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "stress/stress_namespace.h"
 
 namespace kvferry::stress {
 namespace {
@@ -20,22 +21,6 @@ constexpr std::size_t kRequestsAtOnce = 12;
 constexpr Duration kPatience = std::chrono::seconds(30);
 constexpr std::array<std::string_view, 6> kPolicies{"leaf-lru", "arc",   "s3-fifo",
                                                     "lirs",     "sieve", "fifo"};
-
-Namespace DescriptionOf(std::uint32_t space) {
-  Namespace description;
-  description.tenant = Tenant::Shared();
-  description.model_id = "model " + std::to_string(space);
-  description.model_revision = "1";
-  description.layer_group.layer_count = 1;
-  description.layer_group.kv_head_count = 1;
-  description.layer_group.key_width = 1;
-  description.layer_group.value_width = 1;
-  description.layout = "LBHNC";
-  description.block_tokens = 16;
-  description.rectangle.layer_end = 1;
-  description.rectangle.kv_head_end = 1;
-  return description;
-}
 
 }  // namespace
 

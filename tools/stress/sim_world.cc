@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/checksum.h"
+#include "stress/stress_namespace.h"
 
 namespace kvferry::stress {
 namespace {
@@ -44,22 +45,6 @@ constexpr std::array<std::string_view, 17> kPolicies{"leaf-lru",
                                                      "leaf-lru",
                                                      "second-sight:leaf-lru",
                                                      "adaptive:leaf-lru"};
-
-Namespace DescriptionOf(std::uint32_t space) {
-  Namespace description;
-  description.tenant = Tenant::Shared();
-  description.model_id = "model " + std::to_string(space);
-  description.model_revision = "1";
-  description.layer_group.layer_count = 1;
-  description.layer_group.kv_head_count = 1;
-  description.layer_group.key_width = 1;
-  description.layer_group.value_width = 1;
-  description.layout = "LBHNC";
-  description.block_tokens = 16;
-  description.rectangle.layer_end = 1;
-  description.rectangle.kv_head_end = 1;
-  return description;
-}
 
 bool IsRead(engine::Call::Kind kind) {
   return kind == engine::Call::Kind::kGet || kind == engine::Call::Kind::kPrefetch ||
