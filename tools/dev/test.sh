@@ -105,7 +105,8 @@ suite() {
   failed=$((failed + suite_failed))
   skipped=$((skipped + suite_skipped))
   if ((suite_failed > 0)); then
-    failures+=("$preset: $suite_failed failed")
+    failures+=("$preset: $suite_failed failed"$'\n'"$(
+      python3 tools/dev/sum_junit.py --failed "$junit" 2>&1 | sed 's/^/  /')")
   fi
 }
 
