@@ -135,6 +135,8 @@ Status WriteFileAtomically(const std::string& path, std::string_view text) {
   if (!target.is_regular) {
     return WriteDirectly(target.path, text);
   }
+  // A signal waits until the text has its name: it is short, and half of it is never left behind.
+  const SignalsHeldBack held_back;
   KVFERRY_ASSIGN_OR_RETURN(TemporaryFile temporary, OpenTemporary(target.path, path));
   int error = WriteAll(temporary.file.fd(), text);
   if (error == 0 && target.mode && ::fchmod(temporary.file.fd(), *target.mode) != 0) {
@@ -224,6 +226,8 @@ Status CheckFileCanBeWritten(const std::string& path) {
   const Target target = Look(path);
   Status status;
   if (target.is_regular) {
+    // A signal between the two would leave the empty file behind.
+    const SignalsHeldBack held_back;
     Result<TemporaryFile> temporary = OpenTemporary(target.path, path);
     if (temporary.has_value()) {
       ::unlink(temporary->path.c_str());
