@@ -157,7 +157,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   // once no segment takes them.
   bool is_idle() const noexcept {
     return free_.size() == transfers_.size() && store_->is_idle() &&
-           (moves_.empty() || !takes_offloads_ || store_->are_all_quarantined());
+           (moves_.empty() || !takes_offloads_ || are_moves_stuck_);
   }
   // What was written is to be made durable without waiting for more.
   void Hurry() { store_->commit().Hurry(); }
@@ -206,8 +206,16 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   SegmentMoves::Move* MoveOf(RecordIndex record) {
     return book_.index()[record].is_moving != 0 ? moves_.Find(record) : nullptr;
   }
+  enum class MoveStart : std::uint8_t {
+    kUnderWay,
+    kNoRoom,  // No segment takes it; another one may have room for another.
+    kNotNow,  // Nothing can be started.
+  };
   void StartMoves();
-  bool StartMove(SegmentMoves::Move& move);
+  MoveStart StartMove(SegmentMoves::Move& move);
+  MoveStart BringUp(RecordIndex record);
+  bool IsPressing(const SegmentMoves::Move& move) const;
+  tiers::SegmentStream StreamOf(RecordIndex record, bool is_move) const;
   void EndMove(RecordIndex record);
   void GiveUpMove(RecordIndex record);
   void Evict(RecordIndex record, MissReason reason);
@@ -258,6 +266,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   std::vector<RecordIndex> rewrites_;  // Whose rows say other flags than they should.
   std::vector<RecordIndex> suspects_;  // Persisted ones that came up wrong once.
   std::uint32_t writes_in_flight_ = 0;
+  bool are_moves_stuck_ = false;  // No segment takes any of them.
   bool is_stopping_ = false;
   bool takes_offloads_ = true;
   Instant now_;

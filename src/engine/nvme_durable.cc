@@ -174,8 +174,10 @@ void NvmeArrows::RewriteRows() {
 }
 
 bool NvmeArrows::MayPersist(std::uint64_t size_bytes) const {
+  const std::uint32_t count = store_->table().segment_count();
+  const std::uint64_t usable = stats_.bytes_total / count * (count - store_->quarantined());
   return store_->CanProtect() &&
-         persisted_bytes_ + size_bytes <= stats_.bytes_total / 100 * options_.persisted_percent;
+         persisted_bytes_ + size_bytes <= usable / 100 * options_.persisted_percent;
 }
 
 void NvmeArrows::SetPersisted(RecordIndex record, bool is_persisted) {

@@ -59,47 +59,66 @@ void NvmeArrows::EndMove(RecordIndex record) {
 }
 
 void NvmeArrows::StartMoves() {
+  are_moves_stuck_ = false;
+  bool are_stuck = true;
   const std::size_t count = std::min(moves_.size(), kLookedAtMax);
   for (std::size_t looked_at = 0; looked_at < count && !moves_.empty(); ++looked_at) {
     next_move_ = next_move_ < moves_.size() ? next_move_ : 0;
     SegmentMoves::Move& move = moves_[next_move_];
     const std::size_t before = moves_.size();
-    if (move.stage == SegmentMoves::Stage::kWaiting && !StartMove(move)) {
+    MoveStart start = MoveStart::kUnderWay;
+    if (move.stage == SegmentMoves::Stage::kWaiting) {
+      start = StartMove(move);
+    }
+    if (start == MoveStart::kNotNow) {
       return;
     }
+    are_stuck = are_stuck && start == MoveStart::kNoRoom;
     next_move_ += moves_.size() == before ? 1U : 0U;
   }
+  are_moves_stuck_ = are_stuck;
 }
 
-// False: nothing can be started now.
-bool NvmeArrows::StartMove(SegmentMoves::Move& move) {
+// A segment that is being emptied waits for the move; one in quarantine is not used again, and what
+// is in it can stay until there is room, as for any other block.
+bool NvmeArrows::IsPressing(const SegmentMoves::Move& move) const {
+  return store_->table()[move.segment].phase != tiers::SegmentPhase::kQuarantined;
+}
+
+NvmeArrows::MoveStart NvmeArrows::StartMove(SegmentMoves::Move& move) {
   const RecordIndex record = move.record;
   const BlockRecord& block = book_.index()[record];
   if (free_.empty() || writes_in_flight_ >= transfers_.size() / 2 || now_ < writes_resume_at_) {
-    return false;
+    return MoveStart::kNotNow;
   }
-  if (block.host_state == CopyState::kResident) {
-    if (StartOffload(record, true)) {
-      return true;
-    }
-    if (block.is_persisted == 0 && !store_->HasClean()) {
+  if (block.host_state != CopyState::kResident && block.host_state != CopyState::kAbsent) {
+    return MoveStart::kUnderWay;  // It is being read, or on its way out.
+  }
+  const auto pages = static_cast<std::uint32_t>(SizeOf(record) / tiers::kIoAlignment);
+  if (!store_->MakeRoom(StreamOf(record, true), pages, IsPressing(move))) {
+    if (block.is_persisted == 0 && !(IsPressing(move) && store_->HasClean())) {
       GiveUpMove(record);
     }
-    return false;
+    return MoveStart::kNoRoom;
   }
-  if (block.host_state != CopyState::kAbsent) {
-    return true;  // It is being read, or on its way out.
+  if (block.host_state == CopyState::kAbsent) {
+    return BringUp(record);
   }
+  return StartOffload(record, true) ? MoveStart::kUnderWay : MoveStart::kNotNow;
+}
+
+// Reads a block that moves.
+NvmeArrows::MoveStart NvmeArrows::BringUp(RecordIndex record) {
   HostCache::Claim claim;
   claim.access.now = now_;
-  claim.is_needed = block.is_persisted != 0;
+  claim.is_needed = book_.index()[record].is_persisted != 0;
   const auto reserved = host_.ReserveAgain(claim, record);
   if (reserved.record != kNoRecord) {
     Onboard(record, TransferClass::kWriteBack, Instant::max());
-  } else if (block.is_persisted == 0) {
+  } else if (!claim.is_needed) {
     GiveUpMove(record);
   }
-  return true;
+  return MoveStart::kUnderWay;
 }
 
 void NvmeArrows::GiveUpMove(RecordIndex record) {

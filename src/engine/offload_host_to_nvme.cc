@@ -42,6 +42,12 @@ bool NvmeArrows::IsOverQuota(RecordIndex record) const {
 
 // Blocks that are to stay have a stream of their own; but only once they move, so that a block that
 // is written costs one place in the open segment whatever becomes of it.
+tiers::SegmentStream NvmeArrows::StreamOf(RecordIndex record, bool is_move) const {
+  return is_move && book_.index()[record].is_persisted != 0 ? tiers::SegmentStream::kProtected
+                                                            : tiers::SegmentStream::kNormal;
+}
+
+// `is_move` is for those that StartMove has found room for.
 bool NvmeArrows::StartOffload(RecordIndex record, bool is_move) {
   const BlockRecord& block = book_.index()[record];
   const std::uint64_t size = SizeOf(record);
@@ -62,10 +68,10 @@ bool NvmeArrows::StartOffload(RecordIndex record, bool is_move) {
       !scheduler_.meter(Arrow::kOffloadHostToNvme).HasRoom(size)) {
     return false;
   }
-  const auto stream = is_move && block.is_persisted != 0 ? tiers::SegmentStream::kProtected
-                                                         : tiers::SegmentStream::kNormal;
-  const auto page = store_->Append(stream, static_cast<std::uint32_t>(pages),
-                                   static_cast<std::uint32_t>(record), is_move);
+  const SegmentMoves::Move* const move = is_move ? MoveOf(record) : nullptr;
+  const auto page =
+      store_->Append(StreamOf(record, is_move), static_cast<std::uint32_t>(pages),
+                     static_cast<std::uint32_t>(record), move != nullptr && IsPressing(*move));
   return page && SubmitWrite(record, *page, is_move);
 }
 

@@ -51,6 +51,21 @@ TEST(SimWorldTest, TheOperationThatIsNamedMeetsItsFault) {
   EXPECT_GT(RunOnce(options).faults.of(sim::SimFault::kLate), 1U);
 }
 
+// Quarantine used to take all segments but one, in which persisted blocks then had nowhere to move
+// to: the engine was never at rest, and stored nothing any more.
+TEST(SimWorldTest, SegmentsThatGoOnFailingLeaveRoomToMove) {
+  SimOptions options;
+  options.operations = 800;
+  options.faults = FaultLevel::kNone;
+  options.is_script = true;
+  for (const NthFault& fault : {NthFault{7, false, sim::SimFault::kReadError, true},
+                                NthFault{82, false, sim::SimFault::kReadError, true},
+                                NthFault{249, false, sim::SimFault::kStaleRead, true}}) {
+    options.nth_fault = fault;
+    EXPECT_GT(RunOnce(options).faults.of(fault.fault), 0U);
+  }
+}
+
 // A comparison that never sees anything wrong would let every bug pass.
 TEST(SimWorldDeathTest, WorkersThatCopyNothingAreFound) {
   EXPECT_DEATH(

@@ -677,12 +677,6 @@ void SimWorld::AddCounts(const EngineStats& stats) {
 // With the faults over, blocks reach the drive again.
 void SimWorld::CheckNewStores() {
   constexpr int kTriesMax = 100;
-  // Whose reads went on failing may have cost every segment, and nobody but an operator trusts them
-  // again.
-  if (options_.nth_fault && MayCostPersisted(*options_.nth_fault) && core_->nvme() != nullptr &&
-      core_->nvme()->store().are_all_quarantined()) {
-    return;
-  }
   const std::uint64_t before = core_->Stats().offload_host_to_nvme.blocks;
   for (int i = 0; core_->Stats().offload_host_to_nvme.blocks == before; ++i) {
     if (i == kTriesMax) {

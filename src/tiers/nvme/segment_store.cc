@@ -128,26 +128,14 @@ std::optional<std::uint32_t> SegmentStore::Append(SegmentStream of,
                                                   std::uint32_t pages,
                                                   std::uint32_t owner,
                                                   bool is_move) {
-  // What the last clean segment was opened for has the room in it first.
-  const bool is_moving_only = KeptBack() > 0 && cleaner_->clean_count() == 0 && !is_move;
-  if (!commit_->CanAdd() || is_moving_only) {
+  const Stream* const stream = commit_->CanAdd() ? StreamFor(of, pages, is_move) : nullptr;
+  if (stream == nullptr) {
     return std::nullopt;
   }
-  of = table_.segment_count() >= kSegmentsForStreams ? of : SegmentStream::kNormal;
-  Stream& stream = streams_[static_cast<std::size_t>(of)];
-  std::optional<std::uint32_t> page;
-  if (stream.open) {
-    page = table_.Append(*stream.open, pages, owner);
-  }
-  if (!page) {
-    if (!OpenNext(of, is_move)) {
-      return std::nullopt;
-    }
-    page = table_.Append(*stream.open, pages, owner);
-    KVFERRY_CHECK(page.has_value());
-  }
+  const auto page = table_.Append(*stream->open, pages, owner);
+  KVFERRY_CHECK(page.has_value());
   commit_->Reserve();
-  ++table_[*stream.open].writers;
+  ++table_[*stream->open].writers;
   if (closing_ != Closing::kNo) {
     if (closing_ == Closing::kMarked) {
       commit_->DeleteMeta(std::string(kCleanValueName));
@@ -155,6 +143,25 @@ std::optional<std::uint32_t> SegmentStore::Append(SegmentStream of,
     closing_ = Closing::kWanted;
   }
   return page;
+}
+
+// The stream whose open segment has the room. Null: none, for now.
+SegmentStore::Stream* SegmentStore::StreamFor(SegmentStream of, std::uint32_t pages, bool is_move) {
+  // What the last clean segment was opened for has the room in it first.
+  if (KeptBack() > 0 && cleaner_->clean_count() == 0 && !is_move) {
+    return nullptr;
+  }
+  of = table_.segment_count() >= kSegmentsForStreams ? of : SegmentStream::kNormal;
+  Stream& stream = streams_[static_cast<std::size_t>(of)];
+  const auto has_room = [&](const Stream& candidate) {
+    return candidate.open && table_.HasRoom(*candidate.open, pages);
+  };
+  if (has_room(stream) || OpenNext(of, is_move)) {
+    return &stream;
+  }
+  // The segment that was kept back may have been opened for what moves in the other stream.
+  Stream& other = streams_[1 - static_cast<std::size_t>(of)];
+  return is_move && has_room(other) ? &other : nullptr;
 }
 
 bool SegmentStore::OpenNext(SegmentStream of, bool is_move) {
@@ -231,7 +238,12 @@ bool SegmentStore::NoteFailure(std::uint32_t page) {
   const bool holds = segment.phase == SegmentPhase::kOpen ||
                      segment.phase == SegmentPhase::kSealing ||
                      segment.phase == SegmentPhase::kSealed;
-  if (!holds || ++segment.failures < kFailuresMax) {
+  if (!holds) {
+    return false;
+  }
+  segment.failures = std::min<std::uint16_t>(segment.failures + 1U, kFailuresMax);
+  const bool can_spare = table_.segment_count() - quarantined_ > UsableMin(table_.segment_count());
+  if (segment.failures < kFailuresMax || !can_spare) {
     return false;
   }
   segment.phase = SegmentPhase::kQuarantined;

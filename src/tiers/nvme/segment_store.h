@@ -2,6 +2,7 @@
 // them durable, which segment is given up next, and what is found again after a restart.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,10 @@ inline constexpr std::uint32_t kNoOwner = 0xffffffff;
 inline constexpr std::uint32_t kSegmentsToProtect = 4;
 // And with fewer than these, protected payloads share the open segment of the others.
 inline constexpr std::uint32_t kSegmentsForStreams = 8;
+// Segments that stay in use whatever fails: enough to move blocks between them where that is done.
+constexpr std::uint32_t UsableMin(std::uint32_t segment_count) {
+  return std::clamp(segment_count / 2, 1U, kSegmentsToProtect);
+}
 
 // Is told what happens to payloads, by their owners' numbers and pages of the tier.
 class StoreSink {
@@ -93,11 +98,15 @@ class SegmentStore final : private CommitSink,
 
   // A place for a payload, listed for `owner` and waited for until Written or NotWritten. Nothing
   // while there is none. `is_move`: it leaves a segment that is being emptied, for which one clean
-  // segment is kept back.
+  // segment is kept back, and where that is open already, whatever the stream.
   std::optional<std::uint32_t> Append(SegmentStream stream,
                                       std::uint32_t pages,
                                       std::uint32_t owner,
                                       bool is_move);
+  // Whether a segment has room for that, which is opened where it is needed.
+  bool MakeRoom(SegmentStream stream, std::uint32_t pages, bool is_move) {
+    return StreamFor(stream, pages, is_move) != nullptr;
+  }
   void Written(std::uint32_t owner, std::uint32_t page, std::uint64_t size_bytes);
   void NotWritten(std::uint32_t page);
 
@@ -121,8 +130,7 @@ class SegmentStore final : private CommitSink,
   // Blocks can only stay where one segment is kept back to move them to.
   bool CanProtect() const noexcept { return table_.segment_count() >= kSegmentsToProtect; }
 
-  // Nothing can be stored any more.
-  bool are_all_quarantined() const noexcept { return quarantined_ == table_.segment_count(); }
+  std::uint32_t quarantined() const noexcept { return quarantined_; }
 
   // As SegmentCleaner.
   std::uint64_t newest_victim() const noexcept { return cleaner_->newest_victim(); }
@@ -144,6 +152,7 @@ class SegmentStore final : private CommitSink,
   void RemoveLive(std::uint32_t page, std::uint64_t size_bytes);
   // A payload could not be read, or was not what was written. Counted against its segment, which is
   // not used any more after the third time; true then, and once: its payloads are to be given up.
+  // Where only UsableMin segments are left none is given up: then it is not the segments that fail.
   bool NoteFailure(std::uint32_t page);
 
   // The engine closes: once all is durable, open segments get a footer, so that a rebuild finds
@@ -176,6 +185,7 @@ class SegmentStore final : private CommitSink,
   Status Restore();
   void GoOnClosing();
   std::uint32_t KeptBack() const;
+  Stream* StreamFor(SegmentStream of, std::uint32_t pages, bool is_move);
   bool OpenNext(SegmentStream of, bool is_move);
   bool Scan();
   void EndScan();

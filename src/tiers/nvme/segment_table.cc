@@ -17,14 +17,20 @@ SegmentTable::SegmentTable(const Options& options)
   KVFERRY_CHECK(std::uint64_t{options.segment_count} * options.pages_per_segment <= 0xffffffff);
 }
 
+bool SegmentTable::HasRoom(std::uint32_t segment, std::uint32_t pages) const {
+  const Segment& open = segments_[segment];
+  return open.owner_count < options_.owners_per_segment_max &&
+         open.next_page + pages <=
+             FooterFirstPage(options_.pages_per_segment, open.owner_count + 1);
+}
+
 std::optional<std::uint32_t> SegmentTable::Append(std::uint32_t segment,
                                                   std::uint32_t pages,
                                                   std::uint32_t owner) {
   Segment& open = segments_[segment];
   KVFERRY_CHECK(open.phase == SegmentPhase::kOpen);
   KVFERRY_CHECK(pages > 0 && pages <= payload_pages_max());
-  if (open.owner_count == options_.owners_per_segment_max ||
-      open.next_page + pages > FooterFirstPage(options_.pages_per_segment, open.owner_count + 1)) {
+  if (!HasRoom(segment, pages)) {
     return std::nullopt;
   }
   const std::uint32_t page = FirstPageOf(segment) + open.next_page;

@@ -83,6 +83,7 @@ class SegmentTable {
   std::optional<std::uint32_t> Append(std::uint32_t segment,
                                       std::uint32_t pages,
                                       std::uint32_t owner);
+  bool HasRoom(std::uint32_t segment, std::uint32_t pages) const;
   // Lists the owner of a payload that was found there. False: the list is full.
   bool AddOwner(std::uint32_t segment, std::uint32_t owner);
   std::span<const std::uint32_t> OwnersOf(std::uint32_t segment) const;

@@ -43,6 +43,18 @@ TEST(SegmentTableTest, PayloadsLieBetweenHeaderAndFooter) {
   EXPECT_EQ(table.SegmentOf(12), 1U);
 }
 
+TEST(SegmentTableTest, HasRoomForWhatAppendTakes) {
+  SegmentTable table = SmallTable();
+  Open(table, 1, 1);
+
+  EXPECT_TRUE(table.HasRoom(1, 6));
+  EXPECT_FALSE(table.HasRoom(1, 7)) << "the last page is the footer's";
+  ASSERT_TRUE(table.Append(1, 5, 10).has_value());
+  EXPECT_TRUE(table.HasRoom(1, 1));
+  ASSERT_TRUE(table.Append(1, 1, 11).has_value());
+  EXPECT_FALSE(table.HasRoom(1, 1));
+}
+
 TEST(SegmentTableTest, ASegmentListsNoMoreOwnersThanItMay) {
   SegmentTable table = SmallTable();
   Open(table, 0, 1);
