@@ -79,8 +79,8 @@ class KVFERRY_EXPORT Engine final {
 
  public:
   // Takes the memory and starts the mover thread; within a second whatever the size.
-  // kInvalidArgument as EngineOptions::Validate(); kResourceExhausted if the memory is not to be
-  // had.
+  // kInvalidArgument as EngineOptions::Validate(), and for host.bytes above what the process may
+  // use; kResourceExhausted if the memory is not to be had.
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options);
 
   Engine(Token token, std::unique_ptr<engine::EngineFront> front);
@@ -89,13 +89,14 @@ class KVFERRY_EXPORT Engine final {
   ~Engine();  // Close(), with a failure logged instead of returned.
 
   // Makes blocks of this namespace storable. The same description gives the same handle; other
-  // block_bytes or another tenant for it are kInvalidArgument.
+  // block_bytes or another tenant for it are kInvalidArgument. kUnavailable once Close() has begun.
   Result<NamespaceHandle> AddNamespace(const Namespace& description,
                                        const NamespaceOptions& options);
   // After it returns no block stored before is matched, nor served by a completion that comes then,
   // whenever its request was made; what earlier puts have not finished is discarded, and their
   // memory follows in the background. Handles stay as they are. Later puts start anew.
-  // kUnavailable while the remains of an earlier call are still being removed.
+  // kUnavailable while the remains of an earlier call are still being removed, and once Close() has
+  // begun.
   Status EraseNamespace(NamespaceHandle in);
 
   // Must be destroyed before the engine, with no request that names it unfinished.

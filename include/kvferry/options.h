@@ -20,14 +20,15 @@ enum class HugePages : std::uint8_t {
 
 struct HostTierOptions {
   // Memory for blocks. 0: half of what the process may use (its cgroup's limit, or the machine's
-  // memory).
+  // memory). Open refuses more than all of it; reserved huge pages, which cgroups do not count as
+  // memory, are held against the machine's.
   std::uint64_t bytes = 0;
   HugePages huge_pages = HugePages::kTransparent;
   std::int32_t numa_node = -1;      // -1: no binding. Ignored on a machine with one node.
   bool is_populated = true;         // Fault the pages in, in the background.
   bool verify_on_get = false;       // Check a block's bytes on each get from host memory.
   std::string policy = "leaf-lru";  // docs/policies.md has the names.
-  std::uint32_t held_percent = 50;  // What handles may keep of it at most.
+  std::uint32_t held_percent = 50;  // What handles may keep of `bytes`, rounded down to a byte.
 };
 
 enum class NvmeIo : std::uint8_t {

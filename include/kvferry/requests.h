@@ -32,8 +32,9 @@ enum class MissReason : std::uint8_t {
   kNone = 0,           // It is there.
   kNeverStored,        // Nothing is remembered of this key.
   kNotAdmitted,        // A put was refused by the admission rule or the request's own tiers.
-  kDropped,            // A put found no room: everything was held or in flight.
-  kOverQuota,          // A put would have taken its tenant above the quota.
+  kDropped,            // A put or a read found no room: everything was held or in flight.
+  kOverQuota,          // A put or persist would have taken its tenant above the quota; or a pin or
+                       // persist would have kept more than the options allow.
   kEvicted,            // It left the last tier that held it, for a block that was put or asked for.
   kErased,             // Erase, or EraseNamespace.
   kOtherNamespace,     // The key is there, stored under another namespace.

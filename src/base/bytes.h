@@ -23,6 +23,11 @@ constexpr std::uint64_t AlignUp(std::uint64_t value, std::uint64_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
 }
 
+// `percent` (up to 100) of `bytes`, rounded down to a whole byte.
+constexpr std::uint64_t PercentOf(std::uint64_t bytes, std::uint32_t percent) {
+  return bytes / 100 * percent + bytes % 100 * percent / 100;
+}
+
 // The same number in another integer type; stops the process when it does not fit.
 template <class To, class From>
 constexpr To Narrow(From value) {

@@ -138,7 +138,9 @@ void LowerBy(const std::string& path, MemoryLimit& limit) {
   }
 }
 
-Result<MemoryLimit> MachineMemory(const std::string& root) {
+}  // namespace
+
+Result<MemoryLimit> ReadMachineMemory(const std::string& root) {
   const std::string path = root + "/proc/meminfo";
   constexpr std::string_view kName = "MemTotal:";
   for (const std::string& line : LinesOf(path)) {
@@ -158,10 +160,8 @@ Result<MemoryLimit> MachineMemory(const std::string& root) {
                            "memory tiers in the options");
 }
 
-}  // namespace
-
 Result<MemoryLimit> ReadMemoryLimit(const std::string& root) {
-  KVFERRY_ASSIGN_OR_RETURN(MemoryLimit limit, MachineMemory(root));
+  KVFERRY_ASSIGN_OR_RETURN(MemoryLimit limit, ReadMachineMemory(root));
   const std::vector<std::string> groups = LinesOf(root + "/proc/self/cgroup");
   for (const std::string& line : LinesOf(root + "/proc/self/mountinfo")) {
     const std::optional<GroupMount> mount = ParseMount(line);

@@ -25,4 +25,8 @@ struct MemoryLimit {
 // Thread-safe.
 Result<MemoryLimit> ReadMemoryLimit(const std::string& root = "");
 
+// The machine's memory alone, for what control groups do not count: huge pages that were set aside.
+// Otherwise as ReadMemoryLimit.
+Result<MemoryLimit> ReadMachineMemory(const std::string& root = "");
+
 }  // namespace kvferry

@@ -100,19 +100,32 @@ Status CheckGroup(const LayerGroup& group, ElementType key_type, ElementType val
   return Status::Ok();
 }
 
+// One side of the rectangle; `what` is "layer" or "kv_head".
+Status CheckSide(std::string_view what,
+                 std::uint32_t begin,
+                 std::uint32_t end,
+                 std::uint32_t count) {
+  if (begin < end && end <= count) {
+    return Status::Ok();
+  }
+  const std::string name(what);
+  return Bad("rectangle", "has " + name + "_begin " + std::to_string(begin) + " and " + name +
+                              "_end " + std::to_string(end) + ", but layer_group." + name +
+                              "_count is " + std::to_string(count) + ": it must be " + name +
+                              "_begin < " + name + "_end <= " + std::to_string(count) + " (0 and " +
+                              std::to_string(count) + " for all of the group)");
+}
+
 Status CheckRectangle(const ParallelRectangle& rectangle, const LayerGroup& group) {
-  if (rectangle.layer_begin >= rectangle.layer_end || rectangle.layer_end > group.layer_count) {
-    return Bad("rectangle",
-               "must cover layers of the group: layer_begin < layer_end <= layer_count");
-  }
-  if (rectangle.kv_head_begin >= rectangle.kv_head_end ||
-      rectangle.kv_head_end > group.kv_head_count) {
-    return Bad("rectangle",
-               "must cover KV heads of the group: kv_head_begin < kv_head_end <= kv_head_count");
-  }
-  if (rectangle.token_stride == 0 || rectangle.token_offset >= rectangle.token_stride) {
+  KVFERRY_RETURN_IF_ERROR(
+      CheckSide("layer", rectangle.layer_begin, rectangle.layer_end, group.layer_count));
+  KVFERRY_RETURN_IF_ERROR(
+      CheckSide("kv_head", rectangle.kv_head_begin, rectangle.kv_head_end, group.kv_head_count));
+  if (rectangle.token_offset >= rectangle.token_stride) {
     return Bad("rectangle.token_stride",
-               "must be above token_offset: 1 and 0 without context parallelism");
+               "is " + std::to_string(rectangle.token_stride) + " and token_offset is " +
+                   std::to_string(rectangle.token_offset) +
+                   ": the stride must be above the offset; 1 and 0 without context parallelism");
   }
   return Status::Ok();
 }

@@ -1,6 +1,7 @@
 // EngineCore: Get, Prefetch and Pin.
 #include "base/assert.h"
 #include "engine/engine_core.h"
+#include "engine/refusals.h"
 
 namespace kvferry::engine {
 namespace {
@@ -203,6 +204,19 @@ void EngineCore::OnReadCopied(CopyJob::Kind kind, const CopyPiece& piece) {
   EndOperation(piece.operation, reason);
 }
 
+Status EngineCore::WhyNotHeld(const Operation& operation) const {
+  const Call& call = requests_[operation.request].call;
+  const RefusedPin pin{.index = operation.index,
+                       .blocks = static_cast<std::uint32_t>(call.keys.size()),
+                       .block_bytes = call.block_bytes};
+  if (first_free_handle_ == kNone) {
+    return HandlesUsedUp(pin, options_.handles_max);
+  }
+  return book_.index().use(operation.record).handles == HostCache::kHandlesMax
+             ? HeldTooOften(pin)
+             : HeldTooMuch(pin, host_->held_bytes(), options_.held_bytes_max);
+}
+
 void EngineCore::HoldBlock(std::uint32_t number) {
   const Operation operation = requests_.operation(number);
   Request& request = requests_[operation.request];
@@ -211,7 +225,8 @@ void EngineCore::HoldBlock(std::uint32_t number) {
     return;
   }
   if (first_free_handle_ == kNone || !host_->Hold(operation.record, options_.held_bytes_max)) {
-    EndOperation(number, MissReason::kDropped);
+    request.refusal = WhyNotHeld(operation);
+    EndOperation(number, MissReason::kOverQuota);
     EndEarly(operation.request, StatusCode::kResourceExhausted);
     return;
   }

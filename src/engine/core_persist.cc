@@ -6,8 +6,9 @@
 
 namespace kvferry::engine {
 
-// Whether the tier's share for persisted blocks has room for those of the request that are not yet.
-bool EngineCore::MayPersist(const Request& request) const {
+// Whether the tier's share for persisted blocks has room for those of the request that are not yet;
+// `request` is told if not.
+bool EngineCore::MayPersist(Request& request) {
   std::uint64_t bytes = 0;
   for (const BlockKey& key : request.call.keys) {
     const RecordIndex record = book_.index().Find(key);
@@ -15,7 +16,12 @@ bool EngineCore::MayPersist(const Request& request) const {
                  ? AlignUp(book_.index()[record].size_bytes, tiers::kIoAlignment)
                  : 0;
   }
-  return nvme_->MayPersist(bytes);
+  if (nvme_->MayPersist(bytes)) {
+    return true;
+  }
+  request.refusal = nvme_->WhyNotPersisted(request.call.keys.size(), bytes);
+  requests_.Limit(request, 0, MissReason::kOverQuota);
+  return false;
 }
 
 EngineCore::Progress EngineCore::BeginPersist(std::uint32_t number) {

@@ -1,5 +1,6 @@
 // EngineCore: requests as a whole, from their first block to their completion.
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "engine/engine_core.h"
@@ -109,7 +110,8 @@ void EngineCore::Finish(std::uint32_t number) {
     requests_.Limit(request, 0, MissReason::kErased);
   }
   Completion completion;
-  completion.status = endings_[static_cast<std::size_t>(request.ending)];
+  completion.status = request.refusal.ok() ? endings_[static_cast<std::size_t>(request.ending)]
+                                           : std::exchange(request.refusal, Status::Ok());
   completion.blocks_ready = request.ready();
   completion.blocks_stored = request.stored;
   if (completion.blocks_ready < request.call.keys.size()) {

@@ -181,6 +181,7 @@ class EngineCore final : private CopySink, private OnboardSink {
   // The block is in host memory: copy it out, hold it, or that was all.
   void ServeFromHost(std::uint32_t operation);
   void HoldBlock(std::uint32_t operation);
+  Status WhyNotHeld(const Operation& operation) const;
   void ServeReady();
   void OnReadCopied(CopyJob::Kind kind, const CopyPiece& piece);
   TransferClass ClassOf(const Request& request) const;
@@ -200,7 +201,7 @@ class EngineCore final : private CopySink, private OnboardSink {
   // core_persist.cc: what has to survive a restart before it ends.
   Progress BeginPersist(std::uint32_t request);
   Progress BeginUnpersist(std::uint32_t request);
-  bool MayPersist(const Request& request) const;
+  bool MayPersist(Request& request);
   void AwaitDurable(std::uint32_t operation);
   void GoOnDurable();
   void GoOnPersisting(std::uint32_t operation);

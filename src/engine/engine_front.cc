@@ -5,7 +5,10 @@
 #include <new>
 #include <system_error>
 
+#include "kvferry/block_key.h"
+
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
 
@@ -25,13 +28,46 @@ Status TooManyRequests(std::uint32_t requests_max) {
                            "what was pinned, or raise requests_max");
 }
 
-// A pool is for the process that made it: half of what that may use, unless told otherwise.
-Result<std::uint64_t> HostBytes(const EngineOptions& options) {
-  if (options.host.bytes != 0) {
-    return options.host.bytes;
+// A pool is for the process that made it: half of what that may use, unless told otherwise. More
+// than all of it would let the kernel end the process, at the put that touches the page too many.
+Result<std::uint64_t> HostBytes(const HostTierOptions& host) {
+  // Control groups do not count huge pages that were set aside as their memory.
+  const Result<MemoryLimit> limit =
+      host.huge_pages == HugePages::kReserved ? ReadMachineMemory() : ReadMemoryLimit();
+  if (host.bytes == 0) {
+    return limit.ok() ? Result<std::uint64_t>(limit->bytes / 2) : limit.error();
   }
-  KVFERRY_ASSIGN_OR_RETURN(const MemoryLimit limit, ReadMemoryLimit());
-  return limit.bytes / 2;
+  if (!limit.ok() || host.bytes <= limit->bytes) {
+    return host.bytes;
+  }
+  return Status::Error(StatusCode::kInvalidArgument,
+                       "host.bytes is " + std::to_string(host.bytes) + " (" +
+                           FormatBytes(host.bytes) + "), but the process may use " +
+                           std::to_string(limit->bytes) + " (" + FormatBytes(limit->bytes) +
+                           ", by " + limit->path +
+                           "); lower host.bytes, or raise that limit; 0 "
+                           "takes half of it");
+}
+
+// One address a key, none of them null; `what` is "source" or "target".
+template <class Byte>
+Status CheckAddresses(const std::string& what,
+                      std::span<const BlockKey> keys,
+                      std::span<Byte* const> addresses) {
+  if (addresses.size() != keys.size()) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         std::to_string(addresses.size()) + " " + what + "s for " +
+                             std::to_string(keys.size()) + " keys; give one for each");
+  }
+  const auto null = std::find(addresses.begin(), addresses.end(), nullptr);
+  if (null == addresses.end()) {
+    return Status::Ok();
+  }
+  const auto index = static_cast<std::size_t>(null - addresses.begin());
+  return Status::Error(StatusCode::kInvalidArgument,
+                       what + "s[" + std::to_string(index) + "] of " +
+                           std::to_string(addresses.size()) + " is null, for block " +
+                           ToHex(keys[index]) + "; give the block's address");
 }
 
 tiers::HugePages PagesOf(HugePages wanted) {
@@ -54,7 +90,7 @@ EngineCore::Options CoreOptions(const EngineOptions& options, std::uint64_t host
   core.requests_max = options.requests_max;
   core.blocks_per_request_max = options.blocks_per_request_max;
   core.handles_max = options.handles_max;
-  core.held_bytes_max = host_bytes / 100 * options.host.held_percent;
+  core.held_bytes_max = PercentOf(host_bytes, options.host.held_percent);
   core.transfers_max = options.transfers_max;
   core.seed = options.seed;
   core.policy = options.host.policy;
@@ -71,7 +107,7 @@ EngineCore::Options CoreOptions(const EngineOptions& options, std::uint64_t host
 
 Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& options) {
   KVFERRY_RETURN_IF_ERROR(options.Validate());
-  KVFERRY_ASSIGN_OR_RETURN(const std::uint64_t host_bytes, HostBytes(options));
+  KVFERRY_ASSIGN_OR_RETURN(const std::uint64_t host_bytes, HostBytes(options.host));
   EngineOptions effective = options;
   effective.host.bytes = host_bytes;
   KVFERRY_RETURN_IF_ERROR(effective.Validate());  // What a default came to has bounds as well.
@@ -138,11 +174,32 @@ EngineFront::~EngineFront() {
   if (const Status closed = Close(); !closed.ok()) {
     LogError("close the engine: " + closed.ToString());
   }
+  if (is_stalled_) {  // Not before: Match() may be asked of a closed engine.
+    static_cast<void>(core_.release());
+    static_cast<void>(slabs_.release());
+  }
+}
+
+Status EngineFront::CheckIsOpen() const {
+  return is_closing_ ? Status::Error(StatusCode::kUnavailable,
+                                     "the engine is closing or closed; open "
+                                     "another one")
+                     : Status::Ok();
+}
+
+Result<NamespaceHandle> EngineFront::AddNamespace(const Namespace& description,
+                                                  const NamespaceOptions& options) {
+  {
+    const MutexLock lock(mutex_);
+    KVFERRY_RETURN_IF_ERROR(CheckIsOpen());
+  }
+  return namespaces_.Add(description, options);
 }
 
 Status EngineFront::EraseNamespace(NamespaceHandle in) {
   {
     const MutexLock lock(mutex_);  // Completions come before it or after it.
+    KVFERRY_RETURN_IF_ERROR(CheckIsOpen());
     KVFERRY_RETURN_IF_ERROR(namespaces_.BeginErase(in));
   }
   bell_.Ring();
@@ -191,14 +248,7 @@ Result<Call> EngineFront::CallOf(Call::Kind kind,
 Result<Ticket> EngineFront::Put(const PutRequest& request, CompletionQueue& queue) {
   KVFERRY_ASSIGN_OR_RETURN(Call call,
                            CallOf(Call::Kind::kPut, request.in, request.keys, request.options));
-  if (request.sources.size() != request.keys.size()) {
-    return Status::Error(StatusCode::kInvalidArgument,
-                         std::to_string(request.sources.size()) + " sources for " +
-                             std::to_string(request.keys.size()) + " keys; give one for each");
-  }
-  if (std::find(request.sources.begin(), request.sources.end(), nullptr) != request.sources.end()) {
-    return Status::Error(StatusCode::kInvalidArgument, "a source is null");
-  }
+  KVFERRY_RETURN_IF_ERROR(CheckAddresses("source", request.keys, request.sources));
   call.sources = request.sources;
   call.has_parent = request.parent != nullptr;
   call.parent = call.has_parent ? *request.parent : BlockKey{};
@@ -208,14 +258,7 @@ Result<Ticket> EngineFront::Put(const PutRequest& request, CompletionQueue& queu
 Result<Ticket> EngineFront::Get(const GetRequest& request, CompletionQueue& queue) {
   KVFERRY_ASSIGN_OR_RETURN(Call call,
                            CallOf(Call::Kind::kGet, request.in, request.keys, request.options));
-  if (request.targets.size() != request.keys.size()) {
-    return Status::Error(StatusCode::kInvalidArgument,
-                         std::to_string(request.targets.size()) + " targets for " +
-                             std::to_string(request.keys.size()) + " keys; give one for each");
-  }
-  if (std::find(request.targets.begin(), request.targets.end(), nullptr) != request.targets.end()) {
-    return Status::Error(StatusCode::kInvalidArgument, "a target is null");
-  }
+  KVFERRY_RETURN_IF_ERROR(CheckAddresses("target", request.keys, request.targets));
   call.targets = request.targets;
   return Submit(call, queue);
 }
@@ -239,9 +282,7 @@ Result<Ticket> EngineFront::Submit(const Call& call, CompletionQueue& queue) {
   Ticket ticket;
   {
     const MutexLock lock(mutex_);
-    if (is_closing_) {
-      return Status::Error(StatusCode::kUnavailable, "the engine is closing or closed");
-    }
+    KVFERRY_RETURN_IF_ERROR(CheckIsOpen());
     if (free_.empty()) {
       ++refused_;
       return TooManyRequests(options_.requests_max);

@@ -39,9 +39,7 @@ class EngineFront final : private RequestSink {
   ~EngineFront() override;
 
   Result<NamespaceHandle> AddNamespace(const Namespace& description,
-                                       const NamespaceOptions& options) {
-    return namespaces_.Add(description, options);
-  }
+                                       const NamespaceOptions& options);
   Status EraseNamespace(NamespaceHandle in);
   PrefixMatch Match(NamespaceHandle in, std::span<const BlockKey> keys) const;
 
@@ -82,6 +80,8 @@ class EngineFront final : private RequestSink {
     std::uint32_t first_handle = kNone;
   };
 
+  // kUnavailable once Close() has begun.
+  Status CheckIsOpen() const KVFERRY_REQUIRES(mutex_);
   Result<Call> CallOf(Call::Kind kind,
                       NamespaceHandle in,
                       std::span<const BlockKey> keys,

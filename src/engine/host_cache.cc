@@ -394,7 +394,7 @@ bool HostCache::Hold(RecordIndex record, std::uint64_t held_bytes_max) {
     held_bytes_ += block.size_bytes;
     ++stats_.blocks_held;
   }
-  if (use.handles == 0xffff) {
+  if (use.handles == kHandlesMax) {
     return false;
   }
   ++use.handles;

@@ -92,7 +92,9 @@ class HostCache {
   // The record is to count as another tenant's.
   void ChangeTenant(RecordIndex record, std::uint32_t tenant);
 
-  // Handles count against a share of the tier. False: it would be exceeded.
+  // Of one block.
+  static constexpr std::uint16_t kHandlesMax = 0xffff;
+  // Handles count against a share of the tier. False: it would be exceeded, or kHandlesMax.
   bool Hold(RecordIndex record, std::uint64_t held_bytes_max);
   void LetGo(RecordIndex record);
 

@@ -181,10 +181,6 @@ Status EngineFront::Close() {
   }
   bell_.Ring();
   mover_.join();
-  if (is_stalled_) {
-    static_cast<void>(core_.release());
-    static_cast<void>(slabs_.release());
-  }
   nvme_.reset();
   // Blocks of Pins that nobody collected.
   const MutexLock lock(mutex_);

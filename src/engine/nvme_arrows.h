@@ -114,6 +114,8 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
 
   // Whether blocks of so many bytes more may be persisted.
   bool MayPersist(std::uint64_t size_bytes) const;
+  // Why a request that names so many blocks, of so many bytes more, may not.
+  Status WhyNotPersisted(std::size_t blocks, std::uint64_t size_bytes) const;
   // The record is to have a durable copy that does not leave, or need not any more.
   void SetPersisted(RecordIndex record, bool is_persisted);
   enum class Persistence : std::uint8_t { kDone, kUnderWay, kGone, kOverQuota };
@@ -245,6 +247,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   std::uint64_t SizeOf(RecordIndex record) const;
   std::uint32_t TenantOf(RecordIndex record) const;
   void SetState(RecordIndex record, CopyState state);
+  std::uint64_t persisted_bytes_max() const;
 
   BlockBook& book_;
   HostCache& host_;

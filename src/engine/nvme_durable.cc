@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "engine/nvme_arrows.h"
+#include "engine/refusals.h"
 
 namespace kvferry::engine {
 
@@ -174,10 +176,23 @@ void NvmeArrows::RewriteRows() {
 }
 
 bool NvmeArrows::MayPersist(std::uint64_t size_bytes) const {
+  return store_->CanProtect() && persisted_bytes_ + size_bytes <= persisted_bytes_max();
+}
+
+// Of what is not in quarantine.
+std::uint64_t NvmeArrows::persisted_bytes_max() const {
   const std::uint32_t count = store_->table().segment_count();
   const std::uint64_t usable = stats_.bytes_total / count * (count - store_->quarantined());
-  return store_->CanProtect() &&
-         persisted_bytes_ + size_bytes <= usable / 100 * options_.persisted_percent;
+  return PercentOf(usable, options_.persisted_percent);
+}
+
+Status NvmeArrows::WhyNotPersisted(std::size_t blocks, std::uint64_t size_bytes) const {
+  return store_->CanProtect()
+             ? PersistedTooMuch({.blocks = static_cast<std::uint32_t>(blocks),
+                                 .more_bytes = size_bytes,
+                                 .persisted_bytes = persisted_bytes_,
+                                 .persisted_bytes_max = persisted_bytes_max()})
+             : CannotPersist(store_->table().segment_count(), tiers::kSegmentsToProtect);
 }
 
 void NvmeArrows::SetPersisted(RecordIndex record, bool is_persisted) {

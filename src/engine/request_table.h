@@ -7,6 +7,7 @@
 
 #include "kvferry/policy.h"
 #include "kvferry/requests.h"
+#include "kvferry/status.h"
 
 #include "engine/block_record.h"
 #include "engine/call.h"
@@ -34,6 +35,7 @@ struct Request {
   std::uint64_t loaded_bytes = 0;
   MissReason next_missing = MissReason::kNone;  // Of block `limit`.
   StatusCode ending = StatusCode::kOk;          // Not kOk: it ends as soon as it can, for this.
+  Status refusal;                               // For people, where the code alone says too little.
   bool is_active = false;
   bool is_announced = false;  // The policy has heard of its leading hits.
   bool is_queued = false;     // In the list of requests to go on with.

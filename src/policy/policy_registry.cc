@@ -81,7 +81,15 @@ Status ValidatePolicyOptions(const PolicyOptions& options) {
 
 Status UnknownPolicy(std::string_view name) {
   std::string message;
-  message.append("'").append(name).append("' is not a policy; known are");
+  message.append("'").append(name);
+  if (name.substr(name.rfind(':') + 1) == "min") {
+    message.append(
+        "' is no policy that can decide while blocks come: MIN (Belady) needs to know the future, "
+        "so "
+        "only a replay of a trace has it (kvferry replay), as a bound; use one of");
+  } else {
+    message.append("' is not a policy; known are");
+  }
   std::string_view separator = " ";
   for (const std::string_view known : EvictionPolicyNames()) {
     message.append(separator).append(known);

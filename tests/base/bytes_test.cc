@@ -17,6 +17,14 @@ std::uint64_t Parsed(std::string_view text) {
   return bytes ? *bytes : UINT64_MAX;
 }
 
+TEST(BytesTest, TakesAPercentageToTheByte) {
+  EXPECT_EQ(PercentOf(16 * kMiB, 50), 8 * kMiB);
+  EXPECT_EQ(PercentOf(199, 1), 1U);  // Rounded down.
+  EXPECT_EQ(PercentOf(99, 100), 99U);
+  EXPECT_EQ(PercentOf(99, 1), 0U);
+  EXPECT_EQ(PercentOf(UINT64_MAX, 100), UINT64_MAX);
+}
+
 TEST(BytesTest, ReadsBinaryAndDecimalUnits) {
   EXPECT_EQ(Parsed("0"), 0U);
   EXPECT_EQ(Parsed("4096"), 4096U);

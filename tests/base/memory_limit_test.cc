@@ -73,6 +73,18 @@ TEST_F(MemoryLimitTest, IsTheLeastOfTheOwnGroupAndThoseAboveIt) {
   ExpectLimit(4 * kGiB, "/sys/fs/cgroup/pod/memory.max");
 }
 
+TEST_F(MemoryLimitTest, TellsTheMachinesMemoryWhateverTheGroupsSay) {
+  Write("/proc/self/mountinfo", kSecondVersionMount);
+  Write("/proc/self/cgroup", "0::/\n");
+  Write("/sys/fs/cgroup/memory.max", "1048576\n");
+
+  const Result<MemoryLimit> machine = ReadMachineMemory(root_);
+
+  ASSERT_OK(machine);
+  EXPECT_EQ(machine->bytes, 16 * kGiB);
+  EXPECT_EQ(machine->path, root_ + "/proc/meminfo");
+}
+
 // In a container with a namespace of its own the path is "/" and the mount point is the group.
 TEST_F(MemoryLimitTest, FindsTheLimitOfAContainer) {
   Write("/proc/self/mountinfo", kSecondVersionMount);

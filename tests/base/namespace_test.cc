@@ -260,5 +260,29 @@ TEST(NamespaceTest, RefusesWhatIsMissingOrContradictsItselfAndNamesIt) {
   }
 }
 
+// Four numbers and two bounds: whoever mixed them up must see which.
+TEST(NamespaceTest, SaysHowTheRectangleMissesItsGroup) {
+  Namespace n = SharedNamespace();
+  n.rectangle.layer_end = 33;
+
+  EXPECT_EQ(IdentifyNamespace(n).status().message(),
+            "namespace: rectangle has layer_begin 0 and layer_end 33, but layer_group.layer_count "
+            "is 32: it must be layer_begin < layer_end <= 32 (0 and 32 for all of the group)");
+
+  n = SharedNamespace();
+  n.rectangle.kv_head_begin = 8;
+  EXPECT_EQ(IdentifyNamespace(n).status().message(),
+            "namespace: rectangle has kv_head_begin 8 and kv_head_end 8, but "
+            "layer_group.kv_head_count is 8: it must be kv_head_begin < kv_head_end <= 8 (0 and 8 "
+            "for all of the group)");
+
+  n = SharedNamespace();
+  n.rectangle.token_offset = 1;
+  EXPECT_EQ(
+      IdentifyNamespace(n).status().message(),
+      "namespace: rectangle.token_stride is 1 and token_offset is 1: the stride must be above "
+      "the offset; 1 and 0 without context parallelism");
+}
+
 }  // namespace
 }  // namespace kvferry

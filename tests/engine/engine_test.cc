@@ -4,10 +4,15 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kvferry/block_key.h"
+
+#include "base/memory_limit.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_blocks.h"
 
@@ -193,6 +198,45 @@ TEST_F(EngineTest, KeepsPinnedBlocksWhileTheirHandlesLive) {
   handles.clear();
 }
 
+// The share is what the page says to the byte, not what a rounded hundredth makes of it.
+TEST_F(EngineTest, HoldsExactlyItsShare) {
+  const auto keys = KeysOf(1, 257);
+  Put(keys, 1, space_);
+
+  const Completion half =
+      Await(engine_->Pin({.in = space_, .keys = std::span(keys).first(256)}, *queue_));
+  EXPECT_OK(half.status);
+  EXPECT_EQ(half.blocks_ready, 256U);
+  engine_->Discard(half.ticket);
+  const Completion more = Await(engine_->Pin({.in = space_, .keys = keys}, *queue_));
+  EXPECT_EQ(more.status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(more.blocks_ready, 256U);
+  EXPECT_EQ(more.next_missing, MissReason::kOverQuota);
+  EXPECT_EQ(more.status.message(),
+            "keys[256] of a Pin of 257 blocks of 16.0 KiB cannot be held: host.held_percent lets "
+            "handles keep 4.00 MiB, and they keep 4.00 MiB, those of this Pin included; release "
+            "handles, Discard pins that will not be collected, pin fewer blocks, or raise "
+            "host.held_percent or host.bytes");
+}
+
+TEST_F(EngineTest, SaysThatHandlesAreUsedUp) {
+  queue_.reset();
+  EngineOptions options = SmallOptions();
+  options.handles_max = 2;
+  Open(options);
+  const auto keys = KeysOf(1, 3);
+  Put(keys, 1, space_);
+
+  const Completion pinned = Await(engine_->Pin({.in = space_, .keys = keys}, *queue_));
+
+  EXPECT_EQ(pinned.status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(pinned.blocks_ready, 2U);
+  EXPECT_EQ(pinned.next_missing, MissReason::kOverQuota);
+  EXPECT_THAT(std::string(pinned.status.message()),
+              ::testing::StartsWith("keys[2] of a Pin of 3 blocks of 16.0 KiB cannot be held: all "
+                                    "2 handles are in use, those of this Pin included; "));
+}
+
 TEST_F(EngineTest, CollectsIntoEmptyHandlesOnly) {
   const auto keys = KeysOf(1, 2);
   Put(keys, 1, space_);
@@ -281,8 +325,51 @@ TEST_F(EngineTest, RefusesWhatIsWrongWithARequest) {
   EXPECT_EQ(engine_->Match({}, {}), PrefixMatch{});
 }
 
+// One null among thousands of addresses is found by its number only.
+TEST_F(EngineTest, SaysWhichAddressIsNull) {
+  const auto keys = KeysOf(1, 3);
+  std::vector<std::byte> block(kBlockBytes);
+  const std::vector<const std::byte*> sources{block.data(), block.data(), nullptr};
+  const std::vector<std::byte*> targets{block.data(), nullptr, nullptr};
+
+  const auto put = engine_->Put({.in = space_, .keys = keys, .sources = sources}, *queue_);
+  const auto get = engine_->Get({.in = space_, .keys = keys, .targets = targets}, *queue_);
+
+  EXPECT_STATUS(put, StatusCode::kInvalidArgument);
+  EXPECT_EQ(put.status().message(),
+            "sources[2] of 3 is null, for block " + ToHex(keys[2]) + "; give the block's address");
+  EXPECT_STATUS(get, StatusCode::kInvalidArgument);
+  EXPECT_EQ(get.status().message(),
+            "targets[1] of 3 is null, for block " + ToHex(keys[1]) + "; give the block's address");
+}
+
+// Memory beyond what there is would be granted, and the process ended when it is touched.
+TEST_F(EngineTest, RefusesAPoolBeyondWhatTheProcessMayUse) {
+  const auto machine = ReadMachineMemory();
+  ASSERT_OK(machine);
+  for (const HugePages pages : {HugePages::kTransparent, HugePages::kReserved}) {
+    EngineOptions options = SmallOptions();
+    options.host.huge_pages = pages;
+    options.host.bytes = machine->bytes + 1;
+    options.block_bytes = 64 << 20;
+
+    const auto opened = Engine::Open(options);
+
+    EXPECT_STATUS(opened, StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(opened.status().message()),
+                ::testing::AllOf(
+                    ::testing::StartsWith("host.bytes is " + std::to_string(options.host.bytes)),
+                    ::testing::HasSubstr("but the process may use "),
+                    ::testing::HasSubstr("; lower host.bytes, or raise that limit")));
+  }
+}
+
 TEST_F(EngineTest, RefusesRequestsOnceItIsClosed) {
   ASSERT_OK(engine_->Close());
+
+  EXPECT_STATUS(engine_->AddNamespace(NamespaceOf("late"), {.block_bytes = kBlockBytes}),
+                StatusCode::kUnavailable);
+  EXPECT_STATUS(engine_->EraseNamespace(space_), StatusCode::kUnavailable);
 
   EXPECT_STATUS(engine_->Erase({.in = space_, .keys = KeysOf(1, 1)}, *queue_),
                 StatusCode::kUnavailable);

@@ -116,7 +116,14 @@ TEST_P(NvmeTierTest, PersistTakesNoMoreThanItsShare) {
   OpenEngine();
   Put(0, 64);
 
-  EXPECT_EQ(Persist(0, 64).status.code(), StatusCode::kResourceExhausted);
+  const Completion refused = Persist(0, 64);
+  EXPECT_EQ(refused.status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused.blocks_ready, 0U);
+  EXPECT_EQ(refused.next_missing, MissReason::kOverQuota);
+  EXPECT_EQ(refused.status.message(),
+            "a Persist of 64 blocks would keep 4.00 MiB more, but nvme.protected_percent lets "
+            "persisted blocks take 2.73 MiB, and they take 0 B; Unpersist or Erase blocks, persist "
+            "fewer, or raise nvme.protected_percent or nvme.capacity_bytes");
   EXPECT_EQ(engine->Stats().nvme_store.bytes_persisted, 0U);
   EXPECT_OK(Persist(0, 8).status);
 }

@@ -45,6 +45,18 @@ TEST(PolicyRegistryTest, RefusesAnUnknownNameWithTheKnownOnes) {
   }
 }
 
+// Whoever read of MIN must learn why an engine has none, not that they mistyped it.
+TEST(PolicyRegistryTest, SaysThatMinIsForReplaysOnly) {
+  for (const std::string_view name : {"min", "second-sight:min"}) {
+    const std::string message(CreateEvictionPolicy(name, kOptions).status().message());
+    EXPECT_THAT(message, ::testing::HasSubstr("MIN (Belady) needs to know the future"));
+    EXPECT_THAT(message, ::testing::HasSubstr("kvferry replay"));
+    EXPECT_THAT(message, ::testing::HasSubstr("use one of leaf-lru, "));
+  }
+  EXPECT_THAT(std::string(CreateEvictionPolicy("minimal", kOptions).status().message()),
+              ::testing::HasSubstr("is not a policy; known are leaf-lru"));
+}
+
 // A tier without a block, or numbers that would collide with sentinels, must not reach a policy.
 TEST(PolicyRegistryTest, RefusesOptionsOutOfRange) {
   EXPECT_STATUS(CreateEvictionPolicy("fifo", {.entries_max = 8, .residents_max = 0}),
