@@ -710,6 +710,35 @@ class StressKillsTest(CommandTest):
             self.assertEqual(os.listdir(folder), ["file"])
 
 
+class StressDamageTest(CommandTest):
+    """Stores on real files that are damaged; tests/stress damages them in earnest."""
+
+    COUNTS = ("seed", "damaged_stores", "operations", "blocks_compared", "blocks_lost",
+              "stores_refused", "violations")
+
+    def test_json_and_a_sound_store_that_stays(self):
+        with tempfile.TemporaryDirectory() as folder:
+            store = os.path.join(folder, "store")
+            done = kvferry("stress", "--damage", "30", "--dir", store, "--seed", "7", "--json")
+            self.assertEqual((done.returncode, done.stderr.decode()), (0, ""))
+            report = json.loads(done.stdout)
+            self.assertEqual(list(report), ["stress", *self.COUNTS, "faults", "failing_seed"])
+            self.assertEqual(
+                [report[name] for name in ("stress", "seed", "damaged_stores", "violations")],
+                ["damage", 7, 30, 0])
+            self.assertIsNone(report["failing_seed"])
+            self.assertGreater(report["blocks_compared"], 0)
+            self.assertEqual(sum(report["faults"].values()), 30)
+            self.assertEqual(report["faults"]["swapped in payload"], 1)
+            for command in ("fsck", "inspect"):
+                self.assertEqual(kvferry(command, store).returncode, 0, command)
+
+    def test_a_folder_is_needed(self):
+        done = kvferry("stress", "--damage", "1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--damage needs --dir", done.stderr.decode())
+
+
 class StressNthFaultTest(CommandTest):
     """Each operation of a script fails in turn; tests/stress runs more of them."""
 

@@ -20,6 +20,7 @@ struct ConvertArguments {
 struct StressArguments {
   bool is_sim = false;
   std::uint64_t kills = 0;       // 0: none are asked for.
+  std::uint64_t damage = 0;      // Likewise.
   std::uint64_t power_cuts = 0;  // Likewise.
   bool is_nth_fault = false;
   std::uint64_t every = 1;

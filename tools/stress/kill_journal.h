@@ -11,6 +11,10 @@
 
 namespace kvferry::stress {
 
+inline constexpr std::uint32_t kKillNamespaces = 3;
+inline constexpr std::uint32_t kKillKeysPerNamespace = 96;
+inline constexpr std::uint32_t kKillKeys = kKillNamespaces * kKillKeysPerNamespace;
+
 // One change of the model: what a worker is about to do, or what was acknowledged.
 struct KillStep {
   enum class Kind : std::uint8_t {
@@ -52,7 +56,9 @@ class KillJournal {
   std::atomic<std::uint64_t> operations = 0;
   std::atomic<std::uint64_t> acknowledged = 0;  // Blocks persisted or erased.
   std::atomic<std::uint64_t> blocks_compared = 0;
-  std::atomic<std::uint64_t> blocks_found = 0;  // Persisted ones that were looked for.
+  std::atomic<std::uint64_t> blocks_found = 0;          // Persisted ones that were looked for.
+  std::atomic<bool> is_refused = false;                 // A damaged store: it does not open.
+  std::array<std::atomic<bool>, kKillKeys> is_found{};  // By key: there before any work.
   std::atomic<std::uint64_t> segments_reused = 0;
   std::atomic<std::uint64_t> violations = 0;
   std::atomic<std::int32_t> killed_at = kNowhere;  // Of the kill points, by number.

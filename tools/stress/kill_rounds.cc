@@ -1,18 +1,13 @@
 // The parent's side: which moment ends a process, and what follows from what it had told.
 #include "stress/kill_rounds.h"
 
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -20,12 +15,11 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
 #include "base/random.h"
 #include "stress/block_model.h"
 #include "stress/kill_journal.h"
 #include "stress/kill_worker.h"
+#include "stress/worker_process.h"
 
 namespace kvferry::stress {
 namespace {
@@ -41,35 +35,6 @@ constexpr Duration kBeginsWithin = std::chrono::seconds(90);
 // A kill point that was not passed by then will not be.
 constexpr Duration kPassesWithin = std::chrono::seconds(2);
 constexpr std::uint64_t kWorkUsMax = 150'000;
-constexpr std::size_t kErrorTextMax = 400;
-
-// A journal that a child inherits and both see; empty each time.
-class SharedJournal {
- public:
-  SharedJournal()
-      : memory_(::mmap(nullptr,
-                       sizeof(KillJournal),
-                       PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS,
-                       -1,
-                       0)) {
-    if (memory_ != MAP_FAILED) {
-      journal_ = ::new (memory_) KillJournal;
-    }
-  }
-  SharedJournal(const SharedJournal&) = delete;
-  SharedJournal& operator=(const SharedJournal&) = delete;
-  ~SharedJournal() {
-    if (memory_ != MAP_FAILED) {
-      ::munmap(memory_, sizeof(KillJournal));
-    }
-  }
-  KillJournal* get() const { return journal_; }
-
- private:
-  void* memory_;
-  KillJournal* journal_ = nullptr;
-};
 
 // When a process is to die.
 struct Plan {
@@ -100,20 +65,10 @@ void DieAtThePoint(KillPoint point) {
   }
 }
 
-std::string ReadErrors(const FileDescriptor& errors) {
-  std::string text(kErrorTextMax, '\0');
-  const ssize_t got = ::pread(errors.fd(), text.data(), text.size(), 0);
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return text.empty() ? "not a word" : text;
-}
-
 class KillRounds {
  public:
   KillRounds(const KillOptions& options, FunctionRef<void(std::uint64_t)> on_progress)
-      : options_(options),
-        on_progress_(on_progress),
-        random_(options.seed),
-        model_(kKillNamespaces, kKillKeysPerNamespace) {
+      : options_(options), on_progress_(on_progress), random_(options.seed) {
     for (const KillPoint point : tiers::AllKillPoints()) {
       points_left_.push_back(point);
     }
@@ -137,19 +92,17 @@ class KillRounds {
  private:
   Plan DrawPlan();
   Status RunOne(const Plan& plan);
-  Status Fork(const Plan& plan, KillJournal& journal, FileDescriptor& errors);
-  // The status of the child as waitpid gives it; kills it when its time has come.
-  int AwaitEnd(const Plan& plan, const KillJournal& journal);
-  void Learn(const Plan& plan, int status, const KillJournal& journal, const std::string& errors);
+  KillWorkerOptions DrawWorker(const Plan& plan);
+  // How the process has ended, as waitpid tells it; kills it when its time has come.
+  static int AwaitEnd(const Plan& plan, WorkerProcess& process);
+  void Learn(const Plan& plan, int status, const WorkerProcess& process);
   void Violates(const std::string& text);
 
   const KillOptions& options_;
   FunctionRef<void(std::uint64_t)> on_progress_;
   Random random_;
-  BlockModel model_;
   std::vector<KillPoint> points_left_;  // Not met yet; the last one is tried next.
   std::uint64_t growths_ = 0;
-  pid_t child_ = -1;
   KillOutcome outcome_;
 };
 
@@ -171,11 +124,7 @@ Plan KillRounds::DrawPlan() {
   return plan;
 }
 
-Status KillRounds::Fork(const Plan& plan, KillJournal& journal, FileDescriptor& errors) {
-  errors = FileDescriptor(::memfd_create("kvferry-stress", MFD_CLOEXEC));
-  if (!errors.is_open()) {
-    return Status::Error(StatusCode::kIoError, "make a file for a process's errors", errno);
-  }
+KillWorkerOptions KillRounds::DrawWorker(const Plan& plan) {
   KillWorkerOptions worker;
   worker.folder = options_.folder;
   worker.seed = random_.Next();
@@ -183,40 +132,20 @@ Status KillRounds::Fork(const Plan& plan, KillJournal& journal, FileDescriptor& 
     growths_ = std::min(growths_ + 1, kGrowthsMax);
   }
   worker.capacity_bytes = kCapacityBytes + growths_ * kMiB;
+  outcome_.capacity_bytes = worker.capacity_bytes;
   worker.has_work = !plan.has_end;
-  child_ = ::fork();
-  if (child_ < 0) {
-    return Status::Error(StatusCode::kIoError, "start a process to be killed", errno);
-  }
-  if (child_ > 0) {
-    return Status::Ok();
-  }
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::dup2(errors.fd(), STDERR_FILENO);
-  SetLogLevel(LogLevel::kError);
-  if (plan.point) {
-    Trap& trap = TrapOfProcess();
-    trap.journal = &journal;
-    trap.point = *plan.point;
-    trap.passes_left = plan.pass;
-    tiers::KillPointHookOfProcess() = DieAtThePoint;
-  }
-  KillWorker(worker, model_, journal).Run();
-  // Whatever else there is to tidy belongs to the parent.
-  ::_exit(0);
+  return worker;
 }
 
-int KillRounds::AwaitEnd(const Plan& plan, const KillJournal& journal) {
+int KillRounds::AwaitEnd(const Plan& plan, WorkerProcess& process) {
   const Instant started = Clock::now();
   Instant working_since = Instant::max();
-  int status = 0;
   while (true) {
-    const pid_t ended = ::waitpid(child_, &status, WNOHANG);
-    if (ended == child_ || (ended < 0 && errno != EINTR)) {
-      return status;
+    if (const std::optional<int> ended = process.EndedWith()) {
+      return *ended;
     }
     const Instant now = Clock::now();
-    if (journal.phase == KillJournal::Phase::kWorking) {
+    if (process.journal().phase == KillJournal::Phase::kWorking) {
       working_since = std::min(working_since, now);
     }
     const Instant since = plan.is_early ? started : working_since;
@@ -224,10 +153,7 @@ int KillRounds::AwaitEnd(const Plan& plan, const KillJournal& journal) {
     const bool is_due = !plan.has_end && since != Instant::max() && now - since >= after;
     const bool hangs = working_since == Instant::max() && now - started > kBeginsWithin;
     if (is_due || hangs) {
-      ::kill(child_, hangs ? SIGABRT : SIGKILL);
-      while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
-      }
-      return status;
+      return process.EndBy(hangs ? SIGABRT : SIGKILL);
     }
     std::this_thread::sleep_for(kPause);
   }
@@ -240,10 +166,8 @@ void KillRounds::Violates(const std::string& text) {
   }
 }
 
-void KillRounds::Learn(const Plan& plan,
-                       int status,
-                       const KillJournal& journal,
-                       const std::string& errors) {
+void KillRounds::Learn(const Plan& plan, int status, const WorkerProcess& process) {
+  const KillJournal& journal = process.journal();
   outcome_.operations += journal.operations;
   outcome_.acknowledged += journal.acknowledged;
   outcome_.blocks_compared += journal.blocks_compared;
@@ -262,24 +186,26 @@ void KillRounds::Learn(const Plan& plan,
       std::erase(points_left_, point);
     }
   } else if (!plan.has_end || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    Violates("a process ended by itself, " +
-             (WIFSIGNALED(status) ? "with signal " + std::to_string(WTERMSIG(status))
-                                  : "with exit code " + std::to_string(WEXITSTATUS(status))) +
-             ", and said: " + errors);
+    Violates("a process ended by itself, " + DescribeEnd(status) +
+             ", and said: " + process.Errors());
   }
-  journal.Replay(model_);
-  model_.Crash();
+  journal.Replay(outcome_.model);
+  outcome_.model.Crash();
 }
 
 Status KillRounds::RunOne(const Plan& plan) {
-  const SharedJournal journal;
-  if (journal.get() == nullptr) {
-    return Status::Error(StatusCode::kResourceExhausted, "no memory to share with a process");
-  }
-  FileDescriptor errors;
-  KVFERRY_RETURN_IF_ERROR(Fork(plan, *journal.get(), errors));
-  const int status = AwaitEnd(plan, *journal.get());
-  Learn(plan, status, *journal.get(), ReadErrors(errors));
+  const auto prepare = [&plan](KillJournal& journal) {
+    if (plan.point) {
+      Trap& trap = TrapOfProcess();
+      trap.journal = &journal;
+      trap.point = *plan.point;
+      trap.passes_left = plan.pass;
+      tiers::KillPointHookOfProcess() = DieAtThePoint;
+    }
+  };
+  KVFERRY_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerProcess> process,
+                           WorkerProcess::Start(DrawWorker(plan), outcome_.model, prepare));
+  Learn(plan, AwaitEnd(plan, *process), *process);
   return Status::Ok();
 }
 

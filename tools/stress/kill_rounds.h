@@ -10,6 +10,8 @@
 #include "kvferry/function_ref.h"
 #include "kvferry/status.h"
 
+#include "stress/block_model.h"
+#include "stress/kill_worker.h"
 #include "tiers/nvme/kill_points.h"
 
 namespace kvferry::stress {
@@ -36,6 +38,9 @@ struct KillOutcome {
   std::uint64_t at_random = 0;                                    // At some other moment.
   std::uint64_t violations = 0;
   std::optional<KillViolation> first;
+  // Of the store that stays: what may be found in it, and its size.
+  BlockModel model{kKillNamespaces, kKillKeysPerNamespace};
+  std::uint64_t capacity_bytes = 0;
 };
 
 // After the last kill one more process looks, and closes the store. Ends at the first process that

@@ -17,8 +17,11 @@ namespace {
 constexpr std::array<std::uint32_t, kKillNamespaces> kBlockBytes{4'096, 26'000, 65'536};
 constexpr std::uint64_t kUsualBlockBytes = 16 * kKiB;
 constexpr std::uint32_t kBlocksPerRequestMax = 12;
+static_assert(kKillKeysPerNamespace % kBlocksPerRequestMax == 0);
 constexpr std::size_t kRequestsAtOnce = 12;
 constexpr Duration kPatience = std::chrono::seconds(30);
+// A tier that opens is on by then.
+constexpr Duration kOnWithin = std::chrono::milliseconds(500);
 constexpr std::array<std::string_view, 6> kPolicies{"leaf-lru", "arc",   "s3-fifo",
                                                     "lirs",     "sieve", "fifo"};
 
@@ -44,6 +47,7 @@ EngineOptions KillWorker::DrawOptions() {
   drawn.nvme.commit_bytes = random_.Between(1, 256) * 16 * kKiB;
   drawn.nvme.commit_ms = static_cast<std::uint32_t>(random_.Between(1, 40));
   drawn.nvme.in_flight_max = static_cast<std::uint32_t>(random_.Between(2, 64));
+  drawn.nvme.is_required = !options_.is_damaged || random_.Chance(0.5);
   drawn.nvme.io = random_.Chance(0.5) ? NvmeIo::kAuto : NvmeIo::kThreads;
   drawn.history.blocks_max = static_cast<std::uint32_t>(random_.Between(0, 256));
   drawn.block_bytes = kUsualBlockBytes;
@@ -58,6 +62,10 @@ void KillWorker::Run() {
   if (Open() && AwaitScan() && Verify()) {
     if (options_.has_work) {
       Work();
+    } else if (options_.is_damaged) {
+      WorkALittle();
+    } else if (options_.fills) {
+      Fill();
     }
     Close();
   }
@@ -76,6 +84,10 @@ void KillWorker::Note(const KillStep& step) {
 
 bool KillWorker::Open() {
   Result<std::unique_ptr<Engine>> opened = Engine::Open(DrawOptions());
+  if (!opened.ok() && options_.is_damaged) {
+    journal_.is_refused = true;
+    return false;
+  }
   if (!opened.ok()) {
     return Violates("the engine does not open: " + opened.status().ToString());
   }
@@ -100,6 +112,11 @@ bool KillWorker::AwaitScan() {
   journal_.phase = KillJournal::Phase::kVerifying;
   const Instant give_up_at = Clock::now() + kPatience;
   while (!engine_->Stats().nvme_store.is_scanned) {
+    if (options_.is_damaged && !engine_->Stats().nvme_store.is_on &&
+        Clock::now() > give_up_at - kPatience + kOnWithin) {
+      journal_.is_refused = true;
+      return true;
+    }
     if (Clock::now() > give_up_at) {
       return Violates("the restart scan does not end");
     }
@@ -157,6 +174,45 @@ void KillWorker::Work() {
   // It is to be killed, not to end.
   while (!has_violation()) {
     Reap(Clock::now() + std::chrono::milliseconds(50));
+  }
+}
+
+KillWorker::Pending* KillWorker::AwaitFree() {
+  while (!has_violation()) {
+    if (Pending* const pending = FreePending(); pending != nullptr) {
+      *pending = Pending{};
+      return pending;
+    }
+    Reap(Clock::now() + std::chrono::milliseconds(50));
+  }
+  return nullptr;
+}
+
+void KillWorker::WorkALittle() {
+  constexpr int kRequests = 40;
+  for (int i = 0; i < kRequests; ++i) {
+    if (Pending* const pending = AwaitFree(); pending != nullptr) {
+      SubmitRandom(*pending);
+    }
+  }
+}
+
+// Every other run of keys persists.
+void KillWorker::Fill() {
+  for (std::uint32_t first = 0; first < model_.keys(); first += kBlocksPerRequestMax) {
+    for (const Kind kind : {Kind::kPut, Kind::kPersist}) {
+      Pending* const pending = AwaitFree();
+      if (pending == nullptr || (kind == Kind::kPersist && first / kBlocksPerRequestMax % 2 == 0)) {
+        continue;
+      }
+      pending->kind = kind;
+      pending->space = model_.NamespaceOf(first);
+      for (std::uint32_t key = first; key < first + kBlocksPerRequestMax; ++key) {
+        pending->keys.push_back(key);
+      }
+      Prepare(*pending);
+      Submit(*pending);
+    }
   }
 }
 
@@ -335,7 +391,8 @@ void KillWorker::CheckBlocks(const Pending& pending, std::uint32_t ready) {
 
 void KillWorker::CheckFound(const Pending& pending, const Completion& completion) {
   const std::uint32_t key = pending.keys.front();
-  if (!model_.IsPersisted(key)) {
+  journal_.is_found.at(key) = completion.blocks_ready > 0;
+  if (!model_.IsPersisted(key) || options_.is_damaged) {
     return;
   }
   ++journal_.blocks_found;

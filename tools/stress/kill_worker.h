@@ -16,14 +16,15 @@
 
 namespace kvferry::stress {
 
-inline constexpr std::uint32_t kKillNamespaces = 3;
-inline constexpr std::uint32_t kKillKeysPerNamespace = 96;
-
 struct KillWorkerOptions {
   std::string folder;
   std::uint64_t seed = 1;
   std::uint64_t capacity_bytes = 0;  // May grow from one process to the next, never shrink.
   bool has_work = true;              // False: verifies, and closes the engine.
+  bool fills = false;                // Without work: puts every key before it closes the engine.
+  // Somebody has changed the files: what was persisted may be a miss, and the store be refused. A
+  // few random requests come between the look and the close.
+  bool is_damaged = false;
 };
 
 // Every change of the model is in the journal before the engine hears of what it allows, and after
@@ -61,6 +62,8 @@ class KillWorker {
   bool AwaitScan();
   bool Verify();
   void Work();
+  void WorkALittle();
+  void Fill();
   void Close();
 
   void Note(const KillStep& step);
@@ -68,6 +71,8 @@ class KillWorker {
   bool has_violation() const { return journal_.violations > 0; }
   // Null: all are in use.
   Pending* FreePending();
+  // The next one that is free, waiting for it; null after a violation.
+  Pending* AwaitFree();
   void SubmitRandom(Pending& pending);
   void EraseOneNamespace();
   // Fills in what the request needs, and tells the model.
