@@ -97,8 +97,9 @@ KVFERRY_EXPORT std::string ToString(const EngineOptions& options);
 
 // Reads TOML: tables and keys named like the fields ("[host]", "bytes = \"64GiB\"", "block_bytes =
 // 262144"); sizes also as text with KiB, MiB, GiB, TiB; paths as a list of texts. What is not named
-// keeps its default; an unknown key, a wrong type and a number out of range are kInvalidArgument,
-// naming `origin`, the line and the key. The result has passed Validate().
+// keeps its default; an unknown key, a wrong type, a value out of range and values that do not go
+// together are kInvalidArgument, naming `origin`, the line and the key. The result has passed
+// Validate().
 KVFERRY_EXPORT Result<EngineOptions> ParseEngineOptions(std::string_view toml,
                                                         std::string_view origin);
 

@@ -18,7 +18,9 @@ struct TierStats {
   std::uint64_t bytes_draining = 0;  // Of withdrawn copies that somebody still reads.
   std::uint64_t bytes_free = 0;
   std::uint64_t blocks_resident = 0;
-  std::uint64_t blocks_held = 0;  // With a handle.
+  // With a handle, or of a completed Pin. What was released or discarded may count for another
+  // moment: until the mover has come to it, which no completion tells.
+  std::uint64_t blocks_held = 0;
   std::uint64_t evictions = 0;
 };
 

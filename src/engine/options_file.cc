@@ -187,6 +187,49 @@ const toml::node* Find(const toml::table& root, std::string_view name) {
   return table == nullptr ? nullptr : table->get(name.substr(dot + 1));
 }
 
+// Where `name` stands in `text` as a whole: "seed", but not in "seeds" or "a_seed".
+std::size_t FindName(std::string_view text, std::string_view name) {
+  const auto is_of_name = [&](std::size_t at) {
+    return at < text.size() && ((text[at] >= 'a' && text[at] <= 'z') || text[at] == '_');
+  };
+  std::size_t at = text.find(name);
+  while (
+      at != std::string_view::npos &&
+      (is_of_name(at + name.size()) || (at > 0 && (is_of_name(at - 1) || text[at - 1] == '.')))) {
+    at = text.find(name, at + 1);
+  }
+  return at;
+}
+
+// The item that "[3]" at the beginning of `text` names; `list` where there is none.
+const toml::node& ItemOf(const toml::node& list, std::string_view text) {
+  std::size_t index = 0;
+  if (!text.starts_with('[') ||
+      std::from_chars(text.data() + 1, text.data() + text.size(), index).ec != std::errc()) {
+    return list;
+  }
+  const toml::array* const items = list.as_array();
+  return items != nullptr && index < items->size() ? (*items)[index] : list;
+}
+
+// Where to look for what Validate() refuses: at the first of the options that it names and the file
+// sets. Defaults have no line, but each alone is in order.
+std::string PlaceOf(std::string_view refusal, const toml::table& root, std::string_view origin) {
+  std::size_t first = std::string_view::npos;
+  std::string place(origin);
+  const EngineOptions options;
+  engine::VisitOptions(options, [&](const OptionFacts& facts, const auto&) {
+    const toml::node* const node = Find(root, facts.name);
+    const std::size_t at = node == nullptr ? first : FindName(refusal, facts.name);
+    if (at < first) {
+      first = at;
+      const std::string_view behind = refusal.substr(at + facts.name.size());
+      place = At(origin, ItemOf(*node, behind).source().begin.line);
+    }
+  });
+  return place;
+}
+
 std::optional<std::uint64_t> ParseWhole(std::string_view text) {
   std::uint64_t value = 0;
   const char* end = text.data() + text.size();
@@ -301,7 +344,9 @@ Result<EngineOptions> ParseEngineOptions(std::string_view toml, std::string_view
   FileReader reader(root, origin);
   engine::VisitOptions(options, reader);
   KVFERRY_RETURN_IF_ERROR(reader.first());
-  KVFERRY_RETURN_IF_ERROR(options.Validate().WithContext(origin));
+  if (const Status valid = options.Validate(); !valid.ok()) {
+    return valid.WithContext(PlaceOf(valid.message(), root, origin));
+  }
   return options;
 }
 

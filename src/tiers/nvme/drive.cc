@@ -2,6 +2,7 @@
 #include "tiers/nvme/drive.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -200,16 +201,30 @@ Result<bool> Drive::IsBlank() const {
   }
 }
 
-Status Drive::NoRoom(std::uint64_t size_bytes) const {
+std::optional<Drive::Volume> Drive::LookAtVolume(std::uint64_t size_bytes) const {
   struct statvfs volume = {};
-  std::string room = "less";
-  if (::fstatvfs(file_.fd(), &volume) == 0) {
-    room = FormatBytes(std::uint64_t{volume.f_bavail} * volume.f_frsize);
+  struct stat folder = {};
+  if (is_device_ || ::fstatvfs(folder_.fd(), &volume) != 0 || volume.f_blocks == 0 ||
+      ::fstat(folder_.fd(), &folder) != 0) {
+    return std::nullopt;
   }
+  struct stat file = {};
+  constexpr std::uint64_t kStatBlockBytes = 512;
+  const std::uint64_t has = file_.is_open() && ::fstat(file_.fd(), &file) == 0
+                                ? static_cast<std::uint64_t>(file.st_blocks) * kStatBlockBytes
+                                : 0;
+  return Volume{.number = folder.st_dev,
+                .free_bytes = std::uint64_t{volume.f_bavail} * volume.f_frsize,
+                .needed_bytes = size_bytes - std::min(size_bytes, has)};
+}
+
+Status Drive::NoRoom(const Volume& volume, std::size_t drives) const {
   return PathError(
-      {file_path(),
-       "needs " + FormatBytes(size_bytes - size_bytes_) + " more on its volume, which has " + room,
-       "free some, or lower the tier's capacity"},
+      {NameIn(kBlocksFileName).path(),
+       "needs " + FormatBytes(volume.needed_bytes) + " more on its volume" +
+           (drives > 1 ? " for " + std::to_string(drives) + " drives of the store" : "") +
+           ", which has " + FormatBytes(volume.free_bytes) + " free",
+       "free some, or lower the tier's capacity (nvme.capacity_bytes)"},
       ENOSPC);
 }
 
@@ -223,15 +238,13 @@ Status Drive::Allocate(std::uint64_t size_bytes) {
                         " is on a file system without preallocation: writes fail later if the "
                         "volume fills up; use ext4 or XFS");
   } else if (error != 0) {
-    Status failed =
-        error == ENOSPC || error == EDQUOT
-            ? NoRoom(size_bytes)
-            : PathError({file_path(), "cannot be extended to " + FormatBytes(size_bytes),
-                         "check the volume's limits and the drive"},
-                        error);
     // What the file system had found so far is given back; that may fail without harm.
     (void)!::ftruncate(file_.fd(), static_cast<off_t>(size_bytes_));
-    return failed;
+    const auto volume = error == ENOSPC ? LookAtVolume(size_bytes) : std::nullopt;
+    return volume ? NoRoom(*volume, 1)
+                  : PathError({file_path(), "cannot be extended to " + FormatBytes(size_bytes),
+                               "check the volume's limits and quotas, and the drive"},
+                              error);
   }
   if (::fsync(file_.fd()) != 0) {
     return PathError({file_path(), "cannot be synced", "check the drive"}, errno);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,11 +52,23 @@ class Drive {
   // Whether nothing was ever written there: the whole of a file, the first MiB of a device.
   Result<bool> IsBlank() const;
 
+  // The volume of a folder, and what it has for a store there.
+  struct Volume {
+    std::uint64_t number = 0;  // Of the file system: the same for folders on one volume.
+    std::uint64_t free_bytes = 0;
+    std::uint64_t needed_bytes = 0;  // Beside what a file that is there has of it already.
+  };
+  // For a store of `size_bytes`. Nothing for a device, and where the file system does not tell.
+  std::optional<Volume> LookAtVolume(std::uint64_t size_bytes) const;
+  // kIoError with ENOSPC: `volume` has too little for `drives` of one store that lie on it.
+  Status NoRoom(const Volume& volume, std::size_t drives) const;
+
   // Everything below needs kOwn.
 
   // Makes room for a store of that many bytes where there is none: a half-made file, or a device
-  // whose first MiB is zero afterwards. What the folder has under either name is removed.
-  // kIoError with ENOSPC: the volume has too little room, and nothing is left of the file.
+  // whose first MiB is zero afterwards. What the folder has under either name is removed. Ask for
+  // the volume's room before: a file system may give all it has, for as long as it takes to refuse.
+  // kIoError with ENOSPC: it has too little, and nothing is left of the file.
   Status Prepare(std::uint64_t size_bytes);
   // Undoes Prepare, as far as that is possible.
   void Discard() noexcept;
@@ -84,7 +97,6 @@ class Drive {
   Status AdoptFile(FileDescriptor file);
   Status OpenInFolder();
   Status Allocate(std::uint64_t size_bytes);
-  Status NoRoom(std::uint64_t size_bytes) const;
   Status WriteZeros(std::uint64_t offset, std::uint64_t size_bytes);
   Status WriteCopies(const Superblock& superblock,
                      const std::array<bool, kSuperblockCopies>& is_current);

@@ -187,13 +187,7 @@ Result<PathKind> LookAtDrivePath(const std::string& path) {
 
 Result<FileDescriptor> OpenDriveFolder(const std::string& path, DriveAccess access) {
   if (access == DriveAccess::kOwn) {
-    if (const Status made = EnsurePrivateFolder(path); !made.ok()) {
-      if (made.code() != StatusCode::kIoError) {
-        return made;
-      }
-      return PathError({path, "cannot be made", "make its parent folder, writable for this user"},
-                       made.native_code());
-    }
+    KVFERRY_RETURN_IF_ERROR(EnsurePrivateFolder(path));
   }
   FileDescriptor folder(
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));

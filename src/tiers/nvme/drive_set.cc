@@ -170,9 +170,39 @@ Result<StoreLayout> LayOutEach(const std::vector<FoundDrive>& found,
   return layout.ok() ? layout : layout.error().WithContext("each drive of the store");
 }
 
+// Whether the volumes have what the drives lack of `size_bytes`: asked before anything is taken of
+// one, since others work on it too. Several folders may be on one volume.
+Status CheckRoom(const std::vector<const Drive*>& drives, std::uint64_t size_bytes) {
+  for (const Drive* drive : drives) {
+    auto volume = drive->LookAtVolume(size_bytes);
+    if (!volume) {
+      continue;
+    }
+    std::size_t sharing = 0;
+    volume->needed_bytes = 0;
+    for (const Drive* other : drives) {
+      const auto there = other->LookAtVolume(size_bytes);
+      if (there && there->number == volume->number) {
+        volume->needed_bytes += there->needed_bytes;
+        ++sharing;
+      }
+    }
+    if (volume->needed_bytes > volume->free_bytes) {
+      return drive->NoRoom(*volume, sharing);
+    }
+  }
+  return Status::Ok();
+}
+
 Status MakeOnAll(std::vector<FoundDrive>& found,
                  const StoreUuid& store,
                  const StoreLayout& layout) {
+  std::vector<const Drive*> drives;
+  drives.reserve(found.size());
+  for (const FoundDrive& drive : found) {
+    drives.push_back(drive.drive.get());
+  }
+  KVFERRY_RETURN_IF_ERROR(CheckRoom(drives, layout.end_bytes()));
   for (std::size_t i = 0; i < found.size(); ++i) {
     KVFERRY_RETURN_IF_ERROR(found[i].drive->Prepare(layout.end_bytes()));
     Superblock& superblock = found[i].choice.superblock;
@@ -296,6 +326,13 @@ Result<Sizes> SizesFound(const std::vector<FoundDrive>& found) {
 }
 
 Status ChangeSize(std::vector<FoundDrive>& found, const StoreLayout& target) {
+  std::vector<const Drive*> growing;
+  for (const FoundDrive& drive : found) {
+    if (drive.choice.superblock.layout.segment_count < target.segment_count) {
+      growing.push_back(drive.drive.get());
+    }
+  }
+  KVFERRY_RETURN_IF_ERROR(CheckRoom(growing, target.end_bytes()));
   for (FoundDrive& drive : found) {
     const StoreLayout& layout = drive.choice.superblock.layout;
     if (layout.segment_count < target.segment_count) {

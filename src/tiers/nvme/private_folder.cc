@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "tiers/nvme/drive_file.h"
 #include "tiers/nvme/io_errors.h"
 
 namespace kvferry::tiers {
@@ -40,6 +41,29 @@ Status CheckFolder(const std::string& path) {
   return Status::Ok();
 }
 
+// What to do where the folder could not be made in `parent`.
+std::string Remedy(const std::string& parent, int error_number) {
+  struct stat found = {};
+  switch (error_number) {
+    case ENOENT:
+      return ::stat(parent.c_str(), &found) == 0
+                 ? parent +
+                       " is there, but its file system takes no new folders (as /proc and "
+                       "/sys); name a folder on a drive"
+                 : "make its parent folder, " + parent + ", first";
+    case EACCES:
+    case EPERM:
+      return "let this user read and write " + parent + ", or name another folder";
+    case EROFS:
+      return "mount its volume writable, or name another folder";
+    case ENOSPC:
+    case EDQUOT:
+      return "free some room on its volume, or raise the quota there";
+    default:
+      return "check the path, and that " + parent + " is a folder that takes others";
+  }
+}
+
 }  // namespace
 
 Status EnsurePrivateFolder(const std::string& path) {
@@ -47,12 +71,13 @@ Status EnsurePrivateFolder(const std::string& path) {
   while (name.size() > 1 && name.back() == '/') {
     name.pop_back();  // With a slash behind it a link would be followed.
   }
+  std::string parent = std::filesystem::path(name).parent_path().string();
+  parent = parent.empty() ? "." : parent;
   if (::mkdir(name.c_str(), kOwnerOnly) == 0) {
-    const std::string parent = std::filesystem::path(name).parent_path().string();
-    return SyncFolder(parent.empty() ? "." : parent);
+    return SyncFolder(parent);
   }
-  if (errno != EEXIST) {
-    return IoError("making the folder " + name, errno);
+  if (const int error = errno; error != EEXIST) {
+    return PathError({name, "cannot be made", Remedy(parent, error)}, error);
   }
   return CheckFolder(name);
 }

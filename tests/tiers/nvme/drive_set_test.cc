@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tests/support/status_matchers.h"
 #include "tests/tiers/nvme/drive_samples.h"
@@ -307,7 +310,7 @@ TEST_F(DriveSetTest, LeavesNothingOnAVolumeWithoutRoom) {
   EXPECT_STATUS(refused, StatusCode::kIoError);
   EXPECT_EQ(refused.native_code(), ENOSPC);
   EXPECT_TRUE(Says(refused, "volume/b/blocks.kvferry") && Says(refused, "needs 17.0 MiB") &&
-              Says(refused, "has 8.00 MiB") && Says(refused, "free some"))
+              Says(refused, "has 8.00 MiB free") && Says(refused, "free some"))
       << refused.ToString();
   EXPECT_TRUE(std::filesystem::is_empty(paths[0]));
   EXPECT_TRUE(std::filesystem::is_empty(paths[1]));
@@ -320,6 +323,30 @@ TEST_F(DriveSetTest, LeavesNothingOnAVolumeWithoutRoom) {
   opened = DriveSet::Open(SmallStore(paths, 4));
   ASSERT_OK(opened.status());
   EXPECT_EQ((*opened)->previous_segment_count(), 4U) << "a failed growth is not undone";
+  EXPECT_EQ(std::filesystem::file_size(BlocksFileIn(paths[0])), 5 * kMiB);
+}
+
+// To ask for more than there is would take all there is, for a moment, from others who write there.
+TEST_F(DriveSetTest, AsksForNothingThatTheVolumeDoesNotHave) {
+  const std::filesystem::space_info room = std::filesystem::space(folder_ / ".");
+  const std::vector<std::string> paths = {folder_ / "a", folder_ / "b"};
+  DriveSetOptions options = SmallStore(paths, 4);
+  options.capacity_bytes = AlignUp(room.available, kMiB) + kGiB;  // Each alone would fit.
+
+  const Status refused = DriveSet::Open(options).status();
+
+  EXPECT_STATUS(refused, StatusCode::kIoError);
+  EXPECT_EQ(refused.native_code(), ENOSPC);
+  EXPECT_TRUE(Says(refused, "a/blocks.kvferry: needs ") &&
+              Says(refused, " more on its volume for 2 drives of the store, which has ") &&
+              Says(refused, " free (No space left on device); free some, or lower") &&
+              !Says(refused, "has 0 B"))
+      << refused.ToString();
+  EXPECT_TRUE(std::filesystem::is_empty(paths[0]));
+  EXPECT_TRUE(std::filesystem::is_empty(paths[1]));
+
+  ASSERT_OK(DriveSet::Open(SmallStore(paths, 4)).status());
+  EXPECT_EQ(DriveSet::Open(options).status().native_code(), ENOSPC);
   EXPECT_EQ(std::filesystem::file_size(BlocksFileIn(paths[0])), 5 * kMiB);
 }
 

@@ -2,6 +2,7 @@
 #include "tiers/nvme/private_folder.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -49,7 +50,30 @@ TEST_F(PrivateFolderTest, IsRefusedOpenLinkedOrAFile) {
 }
 
 TEST_F(PrivateFolderTest, IsNotMadeWithoutItsParent) {
-  EXPECT_STATUS(EnsurePrivateFolder(root_ + "/none/here"), StatusCode::kIoError);
+  const Status refused = EnsurePrivateFolder(root_ + "/none/here");
+
+  EXPECT_STATUS(refused, StatusCode::kIoError);
+  EXPECT_EQ(refused.message(), root_ + "/none/here: cannot be made (No such file or directory); " +
+                                   "make its parent folder, " + root_ + "/none, first");
+}
+
+// A remedy that was followed already makes nobody wiser.
+TEST_F(PrivateFolderTest, SaysWhyItIsNotMadeInAFolderThatIsThere) {
+  EXPECT_EQ(EnsurePrivateFolder("/proc/kvferry").message(),
+            "/proc/kvferry: cannot be made (No such file or directory); /proc is there, but its "
+            "file system takes no new folders (as /proc and /sys); name a folder on a drive");
+  std::ofstream(root_ + "/file") << "x";
+  EXPECT_EQ(EnsurePrivateFolder(root_ + "/file/here").message(),
+            root_ + "/file/here: cannot be made (Not a directory); check the path, and that " +
+                root_ + "/file is a folder that takes others");
+  if (::geteuid() == 0) {
+    GTEST_SKIP() << "root may write anywhere";
+  }
+  ASSERT_EQ(::chmod(root_.c_str(), 0500), 0);
+  EXPECT_EQ(EnsurePrivateFolder(root_ + "/closed").message(),
+            root_ + "/closed: cannot be made (Permission denied); let this user read and write " +
+                root_ + ", or name another folder");
+  ASSERT_EQ(::chmod(root_.c_str(), 0700), 0);
 }
 
 }  // namespace
