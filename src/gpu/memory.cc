@@ -75,4 +75,12 @@ void HostRegistration::Unregister() noexcept {
   }
 }
 
+Result<bool> IsDeviceMemory(Device& device, const void* memory) {
+  KVFERRY_RETURN_IF_ERROR(device.health());
+  cudaPointerAttributes attributes{};
+  KVFERRY_RETURN_IF_ERROR(device.Check(device.api().cudaPointerGetAttributes(&attributes, memory),
+                                       "cudaPointerGetAttributes"));
+  return attributes.type == cudaMemoryTypeDevice && attributes.device == device.facts().index;
+}
+
 }  // namespace kvferry::gpu

@@ -88,4 +88,7 @@ class HostRegistration {
   std::span<std::byte> bytes_;
 };
 
+// Whether an address lies in memory of this device; nothing is said of how far it goes on there.
+Result<bool> IsDeviceMemory(Device& device, const void* memory);
+
 }  // namespace kvferry::gpu

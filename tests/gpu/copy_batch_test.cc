@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/memory.h"
-#include "tests/gpu/sim_gpu.h"
+#include "tests/support/sim_gpu.h"
 #include "tests/support/status_matchers.h"
 
 namespace kvferry::gpu {

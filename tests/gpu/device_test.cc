@@ -10,7 +10,7 @@
 #include "gpu/cuda_error.h"
 #include "gpu/memory.h"
 #include "gpu/stream.h"
-#include "tests/gpu/sim_gpu.h"
+#include "tests/support/sim_gpu.h"
 #include "tests/support/status_matchers.h"
 
 namespace kvferry::gpu {

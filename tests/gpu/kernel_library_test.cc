@@ -9,7 +9,7 @@
 #include "gpu/host_kernels.h"
 #include "gpu/kernels/language.h"
 #include "gpu/memory.h"
-#include "tests/gpu/sim_gpu.h"
+#include "tests/support/sim_gpu.h"
 #include "tests/support/status_matchers.h"
 
 namespace kvferry::gpu {

@@ -17,7 +17,7 @@
 #include "gpu/kernels/images.h"
 #include "gpu/memory.h"
 #include "gpu/stream.h"
-#include "tests/gpu/sim_gpu.h"
+#include "tests/support/sim_gpu.h"
 #include "tests/support/status_matchers.h"
 
 namespace kvferry::testing {

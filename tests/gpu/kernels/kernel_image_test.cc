@@ -6,7 +6,7 @@
 
 #include "gpu/kernel_library.h"
 #include "gpu/kernels/images.h"
-#include "tests/gpu/sim_gpu.h"
+#include "tests/support/sim_gpu.h"
 #include "tests/support/status_matchers.h"
 
 namespace kvferry::gpu {

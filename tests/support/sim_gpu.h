@@ -1,4 +1,4 @@
-// SimGpu: a simulated runtime with an open device, for the tests of this folder.
+// SimGpu: a simulated runtime with an open device, for tests.
 #pragma once
 
 #include <memory>
