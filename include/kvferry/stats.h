@@ -41,8 +41,9 @@ struct NvmeStats {
   std::uint64_t bytes_written = 0;    // Payloads, moved ones included.
   std::uint64_t bytes_moved = 0;      // Kept when their segment was reused.
   std::uint64_t blocks_moved = 0;
-  std::uint64_t blocks_lost = 0;  // Written, but a sync or the manifest failed.
-  std::uint64_t commits = 0;      // Groups made durable.
+  // Written, but a sync or the manifest failed; or persisted, and unreadable when they had to move.
+  std::uint64_t blocks_lost = 0;
+  std::uint64_t commits = 0;  // Groups made durable.
   std::uint64_t commit_failures = 0;
   std::uint64_t segments_reused = 0;
   std::uint64_t segments_quarantined = 0;

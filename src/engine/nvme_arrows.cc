@@ -181,11 +181,13 @@ void NvmeArrows::StartTransfers() {
   }
 }
 
-void NvmeArrows::NoteIoFailure(const Transfer& transfer) {
-  if (health_.NoteFailure(transfer.file_index, transfer.status) &&
-      store_->NoteFailure(transfer.page)) {
+bool NvmeArrows::NoteIoFailure(const Transfer& transfer) {
+  const bool counts =
+      health_.NoteFailure(transfer.file_index, transfer.offset_bytes, transfer.status);
+  if (counts && store_->NoteFailure(transfer.page)) {
     GiveUpSegment(store_->table().SegmentOf(transfer.page));
   }
+  return counts;
 }
 
 void NvmeArrows::OnIoDone(tiers::IoOp& op) noexcept {

@@ -132,7 +132,8 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   // The store's part of a step; whether anything was found from before a restart.
   bool StepStore();
   Instant next_deadline() const noexcept {
-    return std::min(store_->next_deadline(), report_.next_deadline());
+    const Instant moves = moves_read_at_ > now_ ? moves_read_at_ : Instant::max();
+    return std::min({store_->next_deadline(), report_.next_deadline(), moves});
   }
   void OnIoDone(tiers::IoOp& op) noexcept override;
 
@@ -159,7 +160,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   // once no segment takes them.
   bool is_idle() const noexcept {
     return free_.size() == transfers_.size() && store_->is_idle() &&
-           (moves_.empty() || !takes_offloads_ || are_moves_stuck_);
+           (moves_.empty() || !takes_offloads_ || do_moves_rest_);
   }
   // What was written is to be made durable without waiting for more.
   void Hurry() { store_->commit().Hurry(); }
@@ -199,8 +200,10 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   bool StartOffload(RecordIndex record, bool is_move);
   bool IsOverQuota(RecordIndex record) const;
   bool SubmitWrite(RecordIndex record, std::uint32_t page, bool is_move);
-  void NoteIoFailure(const Transfer& transfer);
+  // Whether it counts against the place.
+  bool NoteIoFailure(const Transfer& transfer);
   void OnUnreadable(const Transfer& transfer);
+  void OnMoveUnreadable(SegmentMoves::Move& move, bool counts);
   void OnWrongBytes(const Transfer& transfer);
 
   // segment_moves: what leaves a segment that is being emptied and stays in the tier.
@@ -210,12 +213,13 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   }
   enum class MoveStart : std::uint8_t {
     kUnderWay,
-    kNoRoom,  // No segment takes it; another one may have room for another.
+    kRests,   // No segment takes it, or it cannot be read for now; others may go on.
     kNotNow,  // Nothing can be started.
   };
   void StartMoves();
   MoveStart StartMove(SegmentMoves::Move& move);
   MoveStart BringUp(RecordIndex record);
+  bool AreAllUnreadable(std::uint32_t segment) const;
   bool IsPressing(const SegmentMoves::Move& move) const;
   tiers::SegmentStream StreamOf(RecordIndex record, bool is_move) const;
   void EndMove(RecordIndex record);
@@ -269,7 +273,8 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   std::vector<RecordIndex> rewrites_;  // Whose rows say other flags than they should.
   std::vector<RecordIndex> suspects_;  // Persisted ones that came up wrong once.
   std::uint32_t writes_in_flight_ = 0;
-  bool are_moves_stuck_ = false;  // No segment takes any of them.
+  bool do_moves_rest_ = false;              // All of them.
+  Instant moves_read_at_ = Instant::max();  // The next of those that could not be read.
   bool is_stopping_ = false;
   bool takes_offloads_ = true;
   Instant now_;

@@ -1,4 +1,7 @@
 // NvmeArrows: who leaves a segment that is being emptied, and who stays in the tier.
+#include <algorithm>
+#include <chrono>
+
 #include "base/assert.h"
 #include "engine/nvme_arrows.h"
 
@@ -9,6 +12,8 @@ namespace {
 constexpr std::uint64_t kKeptShare = 10;
 // Moves that one step looks at.
 constexpr std::size_t kLookedAtMax = 64;
+// Between two attempts to read a block that moves.
+constexpr Duration kReadPause = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -59,8 +64,9 @@ void NvmeArrows::EndMove(RecordIndex record) {
 }
 
 void NvmeArrows::StartMoves() {
-  are_moves_stuck_ = false;
-  bool are_stuck = true;
+  do_moves_rest_ = false;
+  moves_read_at_ = Instant::max();
+  bool do_all_rest = true;
   const std::size_t count = std::min(moves_.size(), kLookedAtMax);
   for (std::size_t looked_at = 0; looked_at < count && !moves_.empty(); ++looked_at) {
     next_move_ = next_move_ < moves_.size() ? next_move_ : 0;
@@ -73,10 +79,10 @@ void NvmeArrows::StartMoves() {
     if (start == MoveStart::kNotNow) {
       return;
     }
-    are_stuck = are_stuck && start == MoveStart::kNoRoom;
+    do_all_rest = do_all_rest && start == MoveStart::kRests;
     next_move_ += moves_.size() == before ? 1U : 0U;
   }
-  are_moves_stuck_ = are_stuck;
+  do_moves_rest_ = do_all_rest;
 }
 
 // A segment that is being emptied waits for the move; one in quarantine is not used again, and what
@@ -94,12 +100,16 @@ NvmeArrows::MoveStart NvmeArrows::StartMove(SegmentMoves::Move& move) {
   if (block.host_state != CopyState::kResident && block.host_state != CopyState::kAbsent) {
     return MoveStart::kUnderWay;  // It is being read, or on its way out.
   }
+  if (block.host_state == CopyState::kAbsent && now_ < move.read_at) {
+    moves_read_at_ = std::min(moves_read_at_, move.read_at);
+    return MoveStart::kRests;
+  }
   const auto pages = static_cast<std::uint32_t>(SizeOf(record) / tiers::kIoAlignment);
   if (!store_->MakeRoom(StreamOf(record, true), pages, IsPressing(move))) {
     if (block.is_persisted == 0 && !(IsPressing(move) && store_->HasClean())) {
       GiveUpMove(record);
     }
-    return MoveStart::kNoRoom;
+    return MoveStart::kRests;
   }
   if (block.host_state == CopyState::kAbsent) {
     return BringUp(record);
@@ -119,6 +129,40 @@ NvmeArrows::MoveStart NvmeArrows::BringUp(RecordIndex record) {
     GiveUpMove(record);
   }
   return MoveStart::kUnderWay;
+}
+
+// Whether nothing leaves the segment but what could not be read.
+bool NvmeArrows::AreAllUnreadable(std::uint32_t segment) const {
+  for (std::size_t i = 0; i < moves_.size(); ++i) {
+    const bool is_here = book_.index()[moves_[i].record].host_state == CopyState::kResident;
+    if (moves_[i].segment == segment && (is_here || moves_[i].read_at == Instant())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Where only its own place is bad, it cannot hold up its segment. In quarantine it may stay for as
+// long as the tier is on: perhaps a caller can read it.
+void NvmeArrows::OnMoveUnreadable(SegmentMoves::Move& move, bool counts) {
+  if (counts && move.failed_reads < SegmentMoves::kFailedReadsMax) {
+    ++move.failed_reads;
+  }
+  move.read_at = now_ + kReadPause;
+  const bool is_hopeless = move.failed_reads == SegmentMoves::kFailedReadsMax;
+  if (!IsPressing(move)) {
+    move.read_at = is_hopeless ? Instant::max() : move.read_at;
+    return;
+  }
+  if (!is_hopeless) {
+    // Emptying others also shows whether the drive works.
+    if (AreAllUnreadable(move.segment)) {
+      store_->HoldUp(move.segment);
+    }
+    return;
+  }
+  ++nvme_stats_.blocks_lost;
+  Withdraw(move.record, true);
 }
 
 void NvmeArrows::GiveUpMove(RecordIndex record) {

@@ -89,7 +89,11 @@ void NvmeArrows::OnUnreadable(const Transfer& transfer) {
       book_.index()[transfer.record].is_persisted == 0) {
     Withdraw(transfer.record, true);
   }
-  NoteIoFailure(transfer);
+  const bool counts = NoteIoFailure(transfer);
+  SegmentMoves::Move* const move = MoveOf(transfer.record);
+  if (!is_transient && move != nullptr && IsAt(transfer.record, transfer.page)) {
+    OnMoveUnreadable(*move, counts);
+  }
 }
 
 void NvmeArrows::OnVerified(const CopyPiece& piece) noexcept {

@@ -25,7 +25,11 @@ class SegmentMoves {
     std::uint32_t segment = 0;  // That it leaves.
     std::uint32_t target = 0;   // The page of the tier that it is written to.
     Stage stage = Stage::kWaiting;
+    std::uint8_t failed_reads = 0;  // While the drive was known to work.
+    Instant read_at = {};           // Not before then is it read again.
   };
+  // A place that could not be read so often is not tried again.
+  static constexpr std::uint8_t kFailedReadsMax = 3;
 
   bool empty() const noexcept { return moves_.empty(); }
   std::size_t size() const noexcept { return moves_.size(); }

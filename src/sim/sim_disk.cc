@@ -113,6 +113,7 @@ void SimDisk::WriteSector(std::uint64_t sector, std::span<const std::byte> sourc
     CopyTo(bytes, overwritten.before);
   }
   CopyTo(source, bytes);
+  bad_.erase(sector);
   if (unsynced_.size() > kUnsyncedSectorsMax) {
     unsynced_.pop_front();
     ++unsynced_start_;
@@ -139,6 +140,11 @@ void SimDisk::WriteTorn(std::uint64_t offset_bytes,
       WriteSector((offset_bytes + done) / kSectorBytes, source.subspan(done, kSectorBytes));
     }
   }
+}
+
+bool SimDisk::IsReadable(std::uint64_t offset_bytes, std::size_t size_bytes) const {
+  const auto first = bad_.lower_bound(offset_bytes / kSectorBytes);
+  return first == bad_.end() || *first >= (offset_bytes + size_bytes) / kSectorBytes;
 }
 
 void SimDisk::FlipBit(std::uint64_t bit_index) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <unordered_map>
 
@@ -50,6 +51,11 @@ class SimDisk {
   // Changes one bit of the content, until its sector is written again.
   void FlipBit(std::uint64_t bit_index);
 
+  // The sector cannot be read any more, until it is written again. Read does not care: who calls it
+  // asks first.
+  void MakeBad(std::uint64_t offset_bytes) { bad_.insert(offset_bytes / kSectorBytes); }
+  bool IsReadable(std::uint64_t offset_bytes, std::size_t size_bytes) const;
+
   // A point in the order of writes, to be taken when a sync is asked for.
   std::uint64_t write_point() const noexcept { return unsynced_start_ + unsynced_.size(); }
   // Makes the writes before `point` durable.
@@ -89,6 +95,7 @@ class SimDisk {
   std::uint64_t unsynced_start_ = 0;  // The point of the oldest.
   std::map<std::uint64_t, Sector> doomed_;  // What a power cut leaves where a failed sync was seen.
   std::deque<StalePage> stale_;             // Oldest first.
+  std::set<std::uint64_t> bad_;             // Sectors.
 };
 
 }  // namespace kvferry::sim

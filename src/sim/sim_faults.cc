@@ -33,8 +33,8 @@ constexpr std::array<FaultKind, kSimFaultCount> kKinds = {{
     {"bit rot", kOnRead, kUsualWeight},        {"misdirected read", kOnRead, kUsualWeight},
     {"stale read", kOnRead, kUsualWeight},     {"misdirected write", kOnWrite, kUsualWeight},
     {"lost write", kOnWrite, kUsualWeight},    {"sync error", kOnSync, kUsualWeight},
-    {"device window", kOnDrive, kLowWeight},   {"batch error", kOnBatch, kLowWeight},
-    {"batch late", kOnBatch, kUsualWeight},
+    {"device window", kOnDrive, kLowWeight},   {"bad place", kOnRead, kUsualWeight},
+    {"batch error", kOnBatch, kLowWeight},     {"batch late", kOnBatch, kUsualWeight},
 }};
 
 const FaultKind& KindOf(SimFault fault) {

@@ -34,10 +34,11 @@ enum class SimFault : std::uint8_t {
   kLostWrite,          // Not written, success reported.
   kSyncError,          // EIO; what was to be synced is partly lost, and the next sync succeeds.
   kDeviceWindow,       // The whole drive fails, is full, is read-only or stalls for a while.
+  kBadPlace,           // A sector of what is read gives EIO from now on, until it is written.
   kBatchError,         // A batch of the manifest fails, and with it those behind it.
   kBatchLate,          // A batch of the manifest ends up to a second later.
 };
-inline constexpr std::size_t kSimFaultCount = 23;
+inline constexpr std::size_t kSimFaultCount = 24;
 
 // "read error" and so on; never null.
 std::string_view ToString(SimFault fault) noexcept;

@@ -66,7 +66,12 @@ Status SimRing::CarryRead(const Pending& pending) {
   if (!is_inside || pending.fault == SimFault::kTruncatedRead) {
     return TruncatedError(Describe(op));
   }
-  if (pending.fault == SimFault::kReadError) {
+  if (pending.fault == SimFault::kBadPlace) {
+    const std::uint64_t sectors = op.buffer.size() / SimDisk::kSectorBytes;
+    disk.MakeBad(op.offset_bytes + random_.Below(sectors) * SimDisk::kSectorBytes);
+  }
+  if (pending.fault == SimFault::kReadError ||
+      !disk.IsReadable(op.offset_bytes, op.buffer.size())) {
     return IoError(Describe(op), EIO);
   }
   if (pending.fault == SimFault::kShortTransfer) {

@@ -257,6 +257,17 @@ TEST_F(SimRingTest, CutsThePowerOfWhatIsInFlight) {
   EXPECT_OK(Run(IoOp::Kind::kRead, 0, bytes_.all()));
 }
 
+TEST_F(SimRingTest, ABadPlaceIsBadUntilItIsWritten) {
+  Open(SimRingOptions());
+  Put(1);
+  EXPECT_EQ(ClassifyIoError(RunWith(SimFault::kBadPlace, IoOp::Kind::kRead)),
+            IoErrorClass::kBadBlock);
+  EXPECT_EQ(ClassifyIoError(Run(IoOp::Kind::kRead, 0, bytes_.all())), IoErrorClass::kBadBlock);
+
+  Put(2);
+  EXPECT_OK(Run(IoOp::Kind::kRead, 0, bytes_.all()));
+}
+
 TEST_F(SimRingTest, MeetsEveryKindOfFaultInAHostileRun) {
   SimRingOptions options;
   options.faults = SimFaults::Hostile();

@@ -2,11 +2,13 @@
 #include "stress/sim_drives.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "tiers/nvme/io_errors.h"
 #include "tiers/nvme/manifest_rebuild.h"
 #include "tiers/nvme/store_layout.h"
 
@@ -24,6 +26,9 @@ class DiskPages final : public tiers::PageSource {
   Status ReadPages(std::uint32_t drive,
                    std::uint64_t offset_bytes,
                    std::span<std::byte> target) const override {
+    if (!disks_[drive]->IsReadable(offset_bytes, target.size())) {
+      return tiers::IoError("read a bad place", EIO);
+    }
     disks_[drive]->Read(offset_bytes, target);
     return Status::Ok();
   }

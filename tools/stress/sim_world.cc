@@ -67,9 +67,11 @@ bool IsLie(sim::SimFault fault) {
   }
 }
 
-// A drive that lies, or whose reads go on failing, so that its segments are given up.
+// A drive that lies, that has lost what it was to keep, or whose reads go on failing, so that its
+// segments are given up.
 bool MayCostPersisted(const NthFault& nth) {
-  return IsLie(nth.fault) || (nth.is_lasting && sim::Befalls(nth.fault, sim::SimTarget::kRead));
+  return IsLie(nth.fault) || nth.fault == sim::SimFault::kBadPlace ||
+         (nth.is_lasting && sim::Befalls(nth.fault, sim::SimTarget::kRead));
 }
 
 sim::SimFaults FaultsOf(FaultLevel level) {

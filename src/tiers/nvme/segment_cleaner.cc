@@ -86,6 +86,9 @@ void SegmentCleaner::BeginNext(bool may_empty) {
   std::size_t under_way = clean_.size();
   bool is_emptying = false;
   for (const Slot& slot : slots_) {
+    if (slot.stage == Stage::kEmptying && table_[slot.segment].is_held_up) {
+      continue;  // Others go on meanwhile.
+    }
     under_way += slot.stage != Stage::kFree ? 1 : 0;
     is_emptying = is_emptying || slot.stage == Stage::kEmptying;
   }

@@ -155,6 +155,12 @@ class SegmentStore final : private CommitSink,
   // Where only UsableMin segments are left none is given up: then it is not the segments that fail.
   bool NoteFailure(std::uint32_t page);
 
+  // What is left in a segment that is being emptied cannot leave it for now: others are emptied.
+  void HoldUp(std::uint32_t segment) {
+    table_[segment].is_held_up = true;
+    cleaner_->Look();
+  }
+
   // The engine closes: once all is durable, open segments get a footer, so that a rebuild finds
   // what is in them, and the manifest a mark. What is appended then has all that done again.
   void BeginClose();

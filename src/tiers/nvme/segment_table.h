@@ -56,6 +56,7 @@ class SegmentTable {
     std::uint32_t writers = 0;  // Payloads that were appended and are not durable or lost yet.
     std::uint16_t failures = 0;
     bool has_footer = false;  // One that a rebuild may take.
+    bool is_held_up = false;  // It cannot be emptied for now.
     SegmentPhase phase = SegmentPhase::kUnused;
     SegmentStream stream = SegmentStream::kNormal;
   };
