@@ -93,17 +93,18 @@ class InspectTest(StoreTest):
         self.assertEqual(report["blocks"]["count"], 36)
         stored = sum(int(block[2]) for block in self.blocks)
         self.assertEqual(report["blocks"]["stored_bytes"], stored)
-        tenants = report["tenants"]
-        self.assertEqual(sum(tenant["count"] for tenant in tenants.values()), 36)
+        namespaces = report["namespaces"]
+        self.assertEqual(sum(space["count"] for space in namespaces.values()), 36)
+        self.assertNotIn("tenant", namespaces["1"])  # The made-up manifest does not tell.
         self.assertEqual(report["stats"]["stats/drives"], [{"p99_us": 210}])
         self.assertEqual(report["stats"]["stats/note"], "no JSON")
-        self.assertNotIn("tenants", report["stats"])
+        self.assertNotIn("namespaces", report["stats"])
 
     def test_prints_lines(self):
         code, out, err = kvferry("inspect", *self.drives)
         self.assertEqual((code, err), (0, ""))
-        for words in ("drive 0", "its 4 copies good", "sealed 2", "36 blocks", "tenant 1",
-                      "stats/drives"):
+        for words in ("drive 0", "its 4 copies good", "sealed 2", "36 blocks", "namespace 1",
+                      "the manifest does not tell whose", "stats/drives"):
             self.assertIn(words, out)
         self.assertNotIn("segment 2", out)
         out = kvferry("inspect", "--segments", *self.drives)[1]

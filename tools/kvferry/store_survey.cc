@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <sstream>
 #include <utility>
 
 #include "tiers/nvme/manifest_rebuild.h"
@@ -12,6 +13,20 @@ namespace kvferry::tool {
 namespace {
 
 constexpr std::size_t kRowsPerPiece = 10'000;
+
+// The values "namespace/<number>": "<id in hex> <block_bytes> <tenant>". Others are of lost blocks,
+// or of a later version.
+void ReadNamespaces(const std::vector<tiers::MetaValue>& values, StoreSurvey& survey) {
+  for (const tiers::MetaValue& value : values) {
+    std::istringstream number(value.name.substr(tiers::kNamespacePrefix.size()));
+    std::istringstream text(value.value);
+    std::uint16_t row_number = 0;
+    StoredNamespace found;
+    if (number >> row_number && text >> found.id >> found.block_bytes >> found.tenant) {
+      survey.namespaces.emplace(row_number, std::move(found));
+    }
+  }
+}
 
 Status ReadManifest(const std::string& folder, StoreSurvey& survey) {
   KVFERRY_ASSIGN_OR_RETURN(
@@ -34,6 +49,8 @@ Status ReadManifest(const std::string& folder, StoreSurvey& survey) {
     is_last = piece.is_last;
   }
   KVFERRY_ASSIGN_OR_RETURN(survey.stats, database->ReadMeta("stats/"));
+  KVFERRY_ASSIGN_OR_RETURN(const auto namespaces, database->ReadMeta(tiers::kNamespacePrefix));
+  ReadNamespaces(namespaces, survey);
   KVFERRY_ASSIGN_OR_RETURN(const auto clean, database->ReadMeta(tiers::kCleanValueName));
   survey.is_closed = !clean.empty();
   if (refused > 0) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,13 @@
 
 namespace kvferry::tool {
 
+// What the manifest tells of a namespace.
+struct StoredNamespace {
+  std::string id;
+  std::uint32_t block_bytes = 0;
+  std::uint32_t tenant = 0;  // NamespaceOptions::tenant.
+};
+
 struct StoreSurvey {
   std::vector<DriveFacts> drives;
   std::unique_ptr<tiers::DriveSet> set;  // Null: the drives make no store.
@@ -23,8 +31,9 @@ struct StoreSurvey {
   bool is_closed = false;                // By whoever had it open last; of a manifest.
   std::optional<tiers::StoreTally> tally;
   std::vector<tiers::MetaValue> stats;
-  std::vector<std::string> notes;     // Things that are as they may be.
-  std::vector<std::string> problems;  // Things that are not.
+  std::map<std::uint16_t, StoredNamespace> namespaces;  // By the number that rows have for them.
+  std::vector<std::string> notes;                       // Things that are as they may be.
+  std::vector<std::string> problems;                    // Things that are not.
 };
 
 // Changes nothing, takes no lock. An error only for what is no drive at all.

@@ -21,6 +21,8 @@ constexpr std::array kStates = {SegmentState::kClean, SegmentState::kOpen, Segme
                                 SegmentState::kQuarantined};
 constexpr std::array kStreams = {SegmentStream::kNormal, SegmentStream::kProtected};
 
+constexpr std::size_t kShownIdDigits = 16;  // Enough to tell namespaces apart.
+
 // Of the segments that hold blocks.
 struct Fill {
   std::uint64_t pages = 0;
@@ -123,15 +125,21 @@ void AddSegments(const StoreSurvey& survey, std::int64_t now_unix_ms, Lines& lin
                           Age(fill.newest_unix_ms, now_unix_ms) + " ago");
 }
 
-void AddBlocks(const StoreTally& tally, Lines& lines) {
+void AddBlocks(const StoreSurvey& survey, Lines& lines) {
+  const StoreTally& tally = *survey.tally;
   const auto describe = [](const StoreTally::Blocks& blocks) {
     return Count(blocks.count, "block") + ", " + FormatBytes(blocks.stored_bytes) + " stored, " +
            FormatBytes(blocks.raw_bytes) + " in host form";
   };
   lines.Add("blocks", describe(tally.blocks()));
   lines.Add("protected", describe(tally.protected_blocks()));
-  for (const auto& [tenant, blocks] : tally.by_tenant()) {
-    lines.Add("tenant " + std::to_string(tenant), describe(blocks));
+  for (const auto& [number, blocks] : tally.by_namespace()) {
+    const auto known = survey.namespaces.find(number);
+    lines.Add("namespace " + std::to_string(number),
+              describe(blocks) + (known == survey.namespaces.end()
+                                      ? ", the manifest does not tell whose"
+                                      : ", of tenant " + std::to_string(known->second.tenant) +
+                                            ", id " + known->second.id.substr(0, kShownIdDigits)));
   }
 }
 
@@ -212,9 +220,14 @@ void AddTally(const StoreSurvey& survey, Json& json) {
   json["newest_opened_unix_ms"] = fill.pages == 0 ? Json() : Json(fill.newest_unix_ms);
   json["blocks"] = ToJson(tally.blocks());
   json["protected"] = ToJson(tally.protected_blocks());
-  json["tenants"] = Json::object();
-  for (const auto& [tenant, blocks] : tally.by_tenant()) {
-    json["tenants"][std::to_string(tenant)] = ToJson(blocks);
+  json["namespaces"] = Json::object();
+  for (const auto& [number, blocks] : tally.by_namespace()) {
+    Json& told = json["namespaces"][std::to_string(number)] = ToJson(blocks);
+    if (const auto known = survey.namespaces.find(number); known != survey.namespaces.end()) {
+      told["id"] = known->second.id;
+      told["block_bytes"] = known->second.block_bytes;
+      told["tenant"] = known->second.tenant;
+    }
   }
   json["orphan_rows"] = tally.orphans();
 }
@@ -239,7 +252,7 @@ std::string ToText(const StoreSurvey& survey, std::int64_t now_unix_ms, bool lis
   }
   if (survey.tally) {
     AddSegments(survey, now_unix_ms, lines);
-    AddBlocks(*survey.tally, lines);
+    AddBlocks(survey, lines);
   }
   for (const tiers::MetaValue& value : survey.stats) {
     lines.Add(value.name, value.value);

@@ -41,7 +41,7 @@ void StoreTally::Add(const PlacedRow& row) {
   segment.live_pages += PayloadPages(row.row.stored_bytes);
   segment.stored_bytes += row.row.stored_bytes;
   Count(blocks_, row.row);
-  Count(by_tenant_[row.row.tenant], row.row);
+  Count(by_namespace_[row.row.tenant], row.row);
   if ((row.row.flags & BlockRow::kProtected) != 0) {
     Count(protected_, row.row);
   }

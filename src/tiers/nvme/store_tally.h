@@ -39,7 +39,8 @@ class StoreTally {
   std::uint32_t CountOf(SegmentStream stream) const;
   const Blocks& blocks() const noexcept { return blocks_; }
   const Blocks& protected_blocks() const noexcept { return protected_; }
-  const std::map<std::uint16_t, Blocks>& by_tenant() const noexcept { return by_tenant_; }
+  // By the number that rows have for a namespace (BlockRow::tenant).
+  const std::map<std::uint16_t, Blocks>& by_namespace() const noexcept { return by_namespace_; }
   // Segments that the store no longer has.
   std::uint64_t dropped_segments() const noexcept { return dropped_segments_; }
   // Blocks of no segment's present life; they are in no other count.
@@ -49,7 +50,7 @@ class StoreTally {
   std::vector<Segment> segments_;
   Blocks blocks_;
   Blocks protected_;
-  std::map<std::uint16_t, Blocks> by_tenant_;
+  std::map<std::uint16_t, Blocks> by_namespace_;
   std::uint64_t dropped_segments_ = 0;
   std::uint64_t orphans_ = 0;
 };

@@ -73,8 +73,8 @@ TEST_F(StoreReaderTest, AddsUp) {
   EXPECT_EQ(tally.CountOf(SegmentStream::kProtected), 1U);
   EXPECT_EQ(tally.blocks().count, 36U);
   EXPECT_EQ(tally.protected_blocks().count, 12U);
-  EXPECT_EQ(tally.by_tenant().at(1).count, 18U);
-  EXPECT_EQ(tally.by_tenant().at(0).stored_bytes + tally.by_tenant().at(1).stored_bytes,
+  EXPECT_EQ(tally.by_namespace().at(1).count, 18U);
+  EXPECT_EQ(tally.by_namespace().at(0).stored_bytes + tally.by_namespace().at(1).stored_bytes,
             tally.blocks().stored_bytes);
   EXPECT_EQ(tally.blocks().stored_bytes, 3 * (12 + 4'800U * 66));
   EXPECT_EQ(tally.segments()[1].blocks, 12U);
