@@ -71,11 +71,16 @@ Result<std::unique_ptr<NvmeEngine>> NvmeEngine::Open(const Options& options,
   return opened;
 }
 
-Status NvmeEngine::Fill() {
-  const std::uint64_t blocks = Stats().nvme.bytes_total / options_.block_bytes;
-  KVFERRY_RETURN_IF_ERROR(PutUntil([&] { return stored_ >= blocks; }, nullptr));
+Status NvmeEngine::PutBlocks(std::uint64_t count) {
+  const std::uint64_t end = stored_ + count;
+  KVFERRY_RETURN_IF_ERROR(PutUntil([&] { return stored_ >= end; }, nullptr));
   KVFERRY_RETURN_IF_ERROR(AwaitBlocksWaiting(0));
   resident_ = Stats().nvme.blocks_resident;
+  return Status::Ok();
+}
+
+Status NvmeEngine::Fill() {
+  KVFERRY_RETURN_IF_ERROR(PutBlocks(Stats().nvme.bytes_total / options_.block_bytes));
   if ((circle().end - circle().begin) * options_.block_bytes < options_.host_bytes) {
     return Broken("the tier holds " + std::to_string(resident_) +
                   " blocks, too few for reads that miss host memory");

@@ -49,8 +49,10 @@ class NvmeEngine {
   NvmeEngine& operator=(const NvmeEngine&) = delete;
   ~NvmeEngine() = default;
 
-  // Puts as many blocks as the tier has room for, and waits until the drive has them. To be called
-  // once, before the slices.
+  // Puts so many blocks, rounded up to whole requests, and waits until the drive has them.
+  Status PutBlocks(std::uint64_t count);
+  // Puts as many as the tier has room for. To be called once, before the slices: kInternal where
+  // there are too few for reads that miss host memory.
   Status Fill();
 
   // Blocks of the drive are pinned and let go again. kInternal for one that was not there, or came
@@ -82,6 +84,8 @@ class NvmeEngine {
   };
   Beside TakeBeside() { return std::exchange(beside_, {}); }
   EngineStats Stats() const { return engine_->Stats(); }
+  // Blocks put so far; their keys are of the numbers below it.
+  std::uint64_t stored() const noexcept { return stored_; }
   std::uint32_t batch_blocks() const noexcept { return batch_blocks_; }
 
  private:
@@ -122,7 +126,7 @@ class NvmeEngine {
   Caller reader_;
   Caller writer_;
   NamespaceHandle space_;
-  std::uint64_t stored_ = 0;    // Blocks put; their keys are of the numbers below it.
+  std::uint64_t stored_ = 0;
   std::uint64_t resident_ = 0;  // Blocks that the tier holds when it is full.
   Circle circle_;               // Of the slice at hand.
   std::uint64_t next_read_ = 0;

@@ -50,7 +50,8 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(const Options& options, c
                                               .path_max = options.blocks_per_request_max,
                                               .seed = options.seed,
                                               .policy = options.policy,
-                                              .has_lower_tier = options.has_nvme},
+                                              .has_lower_tier = options.has_nvme,
+                                              .offload_queue_max = options.offload_queue_max},
                                              {core->book_, seams.slabs, seams.namespaces}));
   return core;
 }
@@ -183,7 +184,7 @@ bool EngineCore::Step(Instant now) {
     has_done = true;
   }
   if (nvme_ != nullptr) {
-    nvme_->StartTransfers();
+    has_done = nvme_->StartTransfers() || has_done;
   }
   desk_.Flush();
   return has_done;

@@ -17,8 +17,6 @@ constexpr std::uint32_t kVictimsMax = 1'024;
 constexpr std::uint32_t kPassedOverMax = 256;
 // Victims that are looked at together.
 constexpr std::uint32_t kVictimsAhead = 16;
-// Waiting blocks that keep their order.
-constexpr std::uint32_t kOffloadsMax = 8'192;
 // Records that one search for a waiting block looks at, past those in order.
 constexpr std::uint32_t kScannedMax = 512;
 
@@ -52,7 +50,8 @@ HostCache::HostCache(Token /*token*/,
       namespaces_(parts.namespaces),
       policy_(std::move(policy)),
       tenant_bytes_(namespaces_.tenants_max()),
-      offloads_(options.has_lower_tier ? std::min(kOffloadsMax, options.residents_max) : 0) {
+      offloads_(options.has_lower_tier ? std::min(options.offload_queue_max, options.residents_max)
+                                       : 0) {
   path_.reserve(std::max(2U, options.path_max));
   stats_.bytes_total = slabs_.usage().bytes_total;
   stats_.bytes_free = stats_.bytes_total;

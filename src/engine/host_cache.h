@@ -41,6 +41,9 @@ class HostCache {
     std::uint64_t seed = 1;
     std::string policy;
     bool has_lower_tier = false;  // What is published waits to be written down.
+    // Waiting blocks that keep their order. As many numbers of 4 bytes are kept, but no more than
+    // residents_max.
+    std::uint32_t offload_queue_max = 32'768;
   };
   // Numbers beside residents and remembered ones, for blocks that are about to be stored.
   static constexpr std::uint32_t kEntriesSpare = 16;
@@ -98,8 +101,11 @@ class HostCache {
   bool Hold(RecordIndex record, std::uint64_t held_bytes_max);
   void LetGo(RecordIndex record);
 
-  // Blocks that wait to be written down, oldest first; kNoRecord: none. The block no longer waits.
+  // Blocks that wait to be written down, oldest first as far as they are queued; the block no
+  // longer waits. Those that the queue had no room for are looked for, a piece of the table with
+  // each call: kNoRecord with offloads_wanted() above 0 asks for another call.
   RecordIndex TakeOffload();
+  std::uint32_t offloads_wanted() const noexcept { return offloads_wanted_; }
   void WantOffload(RecordIndex record);
 
   const TierStats& stats() const noexcept { return stats_; }

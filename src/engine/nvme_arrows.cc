@@ -160,9 +160,9 @@ bool NvmeArrows::StepStore() {
   return has_found;
 }
 
-void NvmeArrows::StartTransfers() {
+bool NvmeArrows::StartTransfers() {
   if (is_stopping_) {
-    return;
+    return false;
   }
   for (std::size_t of = 0; of < kTransferClassCount; ++of) {
     const auto transfer_class = static_cast<TransferClass>(of);
@@ -170,15 +170,16 @@ void NvmeArrows::StartTransfers() {
       Transfer& next = transfers_[scheduler_.Front(transfer_class)];
       if (!scheduler_.meter(Arrow::kOnboardNvmeToHost).HasRoom(next.size_bytes) ||
           !StartRead(next)) {
-        return;  // What is less urgent does not pass by; writes wait for all reads.
+        return false;  // What is less urgent does not pass by; writes wait for all reads.
       }
       scheduler_.Pop(transfer_class);
     }
   }
-  if (takes_offloads_) {
-    StartMoves();
-    StartOffloads();
+  if (!takes_offloads_) {
+    return false;
   }
+  StartMoves();
+  return StartOffloads();
 }
 
 bool NvmeArrows::NoteIoFailure(const Transfer& transfer) {

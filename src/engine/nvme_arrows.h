@@ -90,8 +90,9 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   void OnVerified(const CopyPiece& piece) noexcept;
 
   // offload_host_to_nvme -----------------------------------------------------------------------
-  // Starts writing down what waits, as far as there is room.
-  void StartOffloads();
+  // Starts writing down what waits, as far as there is room. True: it has not looked everywhere for
+  // what waits, and is to be called again soon.
+  bool StartOffloads();
 
   // What survives a restart ----------------------------------------------------------------------
   // The record's copy is withdrawn: no longer a hit, its pages dead. With `deletes_row`, for which
@@ -125,8 +126,8 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   // Nobody waits for it any more.
   void CancelPersisting(RecordIndex record);
 
-  // Starts reads in order of urgency, then writes.
-  void StartTransfers();
+  // Starts reads in order of urgency, then writes. True as of StartOffloads.
+  bool StartTransfers();
   // Tells it the time of the step.
   void SetNow(Instant now) { now_ = now; }
   // The store's part of a step; whether anything was found from before a restart.

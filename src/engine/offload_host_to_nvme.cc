@@ -16,22 +16,23 @@ constexpr Duration kLongPause = std::chrono::seconds(1);
 
 }  // namespace
 
-void NvmeArrows::StartOffloads() {
+bool NvmeArrows::StartOffloads() {
   for (std::uint32_t started = 0; started < kStartedMax; ++started) {
     // Half of the transfers are left to reads, which somebody waits for.
     if (free_.empty() || writes_in_flight_ >= transfers_.size() / 2 || now_ < writes_resume_at_ ||
         !scheduler_.meter(Arrow::kOffloadHostToNvme).HasRoom(1)) {
-      return;
+      return false;
     }
     const RecordIndex record = host_.TakeOffload();
     if (record == kNoRecord) {
-      return;
+      return host_.offloads_wanted() > 0;  // It has not looked everywhere yet.
     }
     if (!StartOffload(record, false)) {
       host_.WantOffload(record);
-      return;
+      return false;
     }
   }
+  return false;
 }
 
 bool NvmeArrows::IsOverQuota(RecordIndex record) const {

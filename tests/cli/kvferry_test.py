@@ -842,6 +842,32 @@ class BenchTest(CommandTest):
         self.assert_usage(("--copy-threads", "0"), "--copy-threads")
 
 
+class ReopenBenchTest(CommandTest):
+    """The shape of what `bench reopen` measures, and that it cleans up."""
+
+    def test_measures_a_small_store(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = kvferry("bench", "reopen", "--dir", folder, "--blocks", "2000", "--json", "-q")
+            self.assertEqual((done.returncode, done.stderr.decode()), (0, ""))
+            self.assertEqual(os.listdir(folder), [])
+        report = json.loads(done.stdout)
+        self.assertEqual(report["bench"], "reopen")
+        results = {each["case"]: each for each in report["results"]}
+        self.assertEqual(list(results), ["open", "first_answer", "first_hit", "scan", "found",
+                                         "read", "index"])
+        self.assertEqual(results["found"]["value"], results["found"]["bound_value"])
+        self.assertGreaterEqual(results["found"]["value"], 1900)
+        self.assertLess(results["read"]["value"], results["read"]["bound_value"])
+
+    def test_refuses_what_means_nothing(self):
+        done = kvferry("bench", "reopen", "--dir", "/no/such/folder")
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn("/no/such/folder", done.stderr.decode())
+        done = kvferry("bench", "reopen", "--dir", "/", "--blocks", "10")
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn("--blocks", done.stderr.decode())
+
+
 class NvmeBenchTest(CommandTest):
     """The shape of what `bench nvme` measures, what it refuses, and that it cleans up."""
 

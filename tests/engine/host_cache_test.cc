@@ -35,13 +35,13 @@ class HostCacheTest : public ::testing::Test {
   void Make(const HostCache::Options& options) {
     cache_.reset();
     tiers::HostSlabOptions slab_options;
-    slab_options.memory.bytes = 2 << 20;
+    slab_options.memory.bytes = slab_bytes_;
     slab_options.memory.huge_pages = tiers::HugePages::kNone;
     auto slabs = tiers::HostSlabs::Create(slab_options);
     ASSERT_OK(slabs);
     slabs_ = std::move(*slabs);
     book_.emplace(
-        BlockBook::Options{.records_max = 2 * kResidents,
+        BlockBook::Options{.records_max = 2 * options.residents_max,
                            .entries_max = options.residents_max + HostCache::kEntriesSpare,
                            .history_max = 60});
     auto cache = HostCache::Create(options, {*book_, *slabs_, namespaces_});
@@ -97,6 +97,7 @@ class HostCacheTest : public ::testing::Test {
     book_->index().Update(record, [state](BlockRecord& block) { block.nvme_state = state; });
   }
 
+  std::size_t slab_bytes_ = 2 << 20;
   NamespaceTable namespaces_{4};
   NamespaceHandle space_;
   std::unique_ptr<tiers::HostSlabs> slabs_;
@@ -256,6 +257,45 @@ TEST_F(HostCacheTest, GivesOutBlocksToWriteDownInOrderAndOnce) {
   EXPECT_EQ(cache_->TakeOffload(), records[3]);
   EXPECT_EQ(cache_->TakeOffload(), records[2]);
   EXPECT_EQ(cache_->TakeOffload(), kNoRecord);
+}
+
+TEST_F(HostCacheTest, LooksForWhatTheQueueHadNoRoomFor) {
+  constexpr std::uint32_t kMany = 1'500;
+  slab_bytes_ = 8 << 20;
+  Make({.residents_max = kMany,
+        .policy = "leaf-lru",
+        .has_lower_tier = true,
+        .offload_queue_max = 4});
+  const auto records = StoreAll(1, kMany);
+  for (const RecordIndex record : records) {
+    cache_->WantOffload(record);
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(cache_->TakeOffload(), records[i]);
+  }
+
+  std::uint32_t calls = 0;
+  std::uint32_t in_vain = 0;
+  for (; cache_->offloads_wanted() > 0 && calls < 3 * kMany; ++calls) {
+    in_vain += cache_->TakeOffload() == kNoRecord ? 1U : 0U;
+  }
+
+  EXPECT_EQ(cache_->offloads_wanted(), 0U);
+  EXPECT_EQ(calls, kMany - 4 + in_vain);
+  // One more, far behind the place where it looks next: not found at once, but soon.
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    cache_->WantOffload(records[i]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NE(cache_->TakeOffload(), kNoRecord);
+  }
+  RecordIndex last = cache_->TakeOffload();
+  EXPECT_EQ(last, kNoRecord);
+  EXPECT_EQ(cache_->offloads_wanted(), 1U);
+  for (int i = 0; i < 6 && last == kNoRecord; ++i) {
+    last = cache_->TakeOffload();
+  }
+  EXPECT_EQ(last, records[4]);
 }
 
 TEST_F(HostCacheTest, SparesWhatIsNotWrittenDownYet) {

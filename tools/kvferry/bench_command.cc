@@ -124,18 +124,16 @@ void AddHostBenchOptions(CLI::App& command, BenchArguments& arguments) {
 
 }  // namespace
 
-void AddBenchCommand(CLI::App& app,
-                     BenchArguments& host_arguments,
-                     NvmeBenchArguments& nvme_arguments,
-                     int& exit_code) {
+void AddBenchCommand(CLI::App& app, AllBenchArguments& arguments, int& exit_code) {
   CLI::App* bench = app.add_subcommand("bench", "Measure the engine on this machine");
   bench->require_subcommand(1);
   CLI::App* host = bench->add_subcommand(
       "host", "Get, put, match and the tables of an engine with host memory only");
-  AddHostBenchOptions(*host, host_arguments);
+  AddHostBenchOptions(*host, arguments.host);
   host->footer(std::string(kFooter));
-  host->callback([&host_arguments, &exit_code] { exit_code = RunHostBench(host_arguments); });
-  AddNvmeBench(*bench, nvme_arguments, exit_code);
+  host->callback([&arguments, &exit_code] { exit_code = RunHostBench(arguments.host); });
+  AddNvmeBench(*bench, arguments.nvme, exit_code);
+  AddReopenBench(*bench, arguments.reopen, exit_code);
 }
 
 }  // namespace kvferry::tool

@@ -59,17 +59,30 @@ struct NvmeBenchArguments {
   bool is_quiet = false;
 };
 
+// Of `bench reopen`, likewise.
+struct ReopenBenchArguments {
+  std::string dir;
+  std::uint64_t blocks = 1'000'000;
+  bool prints_json = false;
+  bool is_quiet = false;
+};
+
+// Of all of `bench`.
+struct AllBenchArguments {
+  BenchArguments host;
+  NvmeBenchArguments nvme;
+  ReopenBenchArguments reopen;
+};
+
 // Each adds its subcommand to `app`; when the user chose it, the parse runs it and puts the exit
 // code into `exit_code`. All arguments must outlive the parse.
 void AddReplayCommand(CLI::App& app, ReplayArguments& arguments, int& exit_code);
 void AddStressCommand(CLI::App& app, StressArguments& arguments, int& exit_code);
 void AddTraceCommand(CLI::App& app, ConvertArguments& arguments, int& exit_code);
-void AddBenchCommand(CLI::App& app,
-                     BenchArguments& host_arguments,
-                     NvmeBenchArguments& nvme_arguments,
-                     int& exit_code);
-// A part of the bench command.
+void AddBenchCommand(CLI::App& app, AllBenchArguments& arguments, int& exit_code);
+// Parts of the bench command.
 void AddNvmeBench(CLI::App& bench, NvmeBenchArguments& arguments, int& exit_code);
+void AddReopenBench(CLI::App& bench, ReopenBenchArguments& arguments, int& exit_code);
 void AddFsckCommand(CLI::App& app, StoreArguments& arguments, int& exit_code);
 void AddInspectCommand(CLI::App& app, StoreArguments& arguments, int& exit_code);
 

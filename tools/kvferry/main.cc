@@ -22,14 +22,13 @@ int Run(int argc, char** argv) {
   kvferry::tool::ReplayArguments replay_arguments;
   kvferry::tool::ConvertArguments convert_arguments;
   kvferry::tool::StressArguments stress_arguments;
-  kvferry::tool::BenchArguments bench_arguments;
-  kvferry::tool::NvmeBenchArguments nvme_bench_arguments;
+  kvferry::tool::AllBenchArguments bench_arguments;
   kvferry::tool::StoreArguments inspect_arguments;
   kvferry::tool::StoreArguments fsck_arguments;
   kvferry::tool::AddReplayCommand(app, replay_arguments, exit_code);
   kvferry::tool::AddStressCommand(app, stress_arguments, exit_code);
   kvferry::tool::AddTraceCommand(app, convert_arguments, exit_code);
-  kvferry::tool::AddBenchCommand(app, bench_arguments, nvme_bench_arguments, exit_code);
+  kvferry::tool::AddBenchCommand(app, bench_arguments, exit_code);
   kvferry::tool::AddInspectCommand(app, inspect_arguments, exit_code);
   kvferry::tool::AddFsckCommand(app, fsck_arguments, exit_code);
   try {
