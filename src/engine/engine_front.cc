@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "base/memory_limit.h"
+#include "engine/memory_need.h"
 
 namespace kvferry::engine {
 namespace {
@@ -26,27 +26,6 @@ Status TooManyRequests(std::uint32_t requests_max) {
                        "all " + std::to_string(requests_max) +
                            " requests are in use; poll completions, collect or discard "
                            "what was pinned, or raise requests_max");
-}
-
-// A pool is for the process that made it: half of what that may use, unless told otherwise. More
-// than all of it would let the kernel end the process, at the put that touches the page too many.
-Result<std::uint64_t> HostBytes(const HostTierOptions& host) {
-  // Control groups do not count huge pages that were set aside as their memory.
-  const Result<MemoryLimit> limit =
-      host.huge_pages == HugePages::kReserved ? ReadMachineMemory() : ReadMemoryLimit();
-  if (host.bytes == 0) {
-    return limit.ok() ? Result<std::uint64_t>(limit->bytes / 2) : limit.error();
-  }
-  if (!limit.ok() || host.bytes <= limit->bytes) {
-    return host.bytes;
-  }
-  return Status::Error(StatusCode::kInvalidArgument,
-                       "host.bytes is " + std::to_string(host.bytes) + " (" +
-                           FormatBytes(host.bytes) + "), but the process may use " +
-                           std::to_string(limit->bytes) + " (" + FormatBytes(limit->bytes) +
-                           ", by " + limit->path +
-                           "); lower host.bytes, or raise that limit; 0 "
-                           "takes half of it");
 }
 
 // One address a key, none of them null; `what` is "source" or "target".
@@ -111,6 +90,7 @@ Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& opti
   EngineOptions effective = options;
   effective.host.bytes = host_bytes;
   KVFERRY_RETURN_IF_ERROR(effective.Validate());  // What a default came to has bounds as well.
+  KVFERRY_RETURN_IF_ERROR(CheckTables(effective, ReadMemoryLimit()));
   try {
     auto front = std::make_unique<EngineFront>(Token(), options);
     tiers::HostSlabOptions slab_options;

@@ -14,7 +14,7 @@ namespace {
 // From here on, every kill point must have been met; one that is hard to meet is tried again.
 constexpr std::uint64_t kKillsForEveryPoint = 60;
 // And every kind of damage have been done.
-constexpr std::uint64_t kRoundsForEveryDamage = 100;
+constexpr std::uint64_t kRoundsForEveryDamage = 60;
 
 Status NeedsFolder(const char* mode) {
   return Status::Error(StatusCode::kInvalidArgument,

@@ -97,6 +97,12 @@ class SimWorld final : private engine::RequestSink {
   SimOutcome Run(SimProgress& progress);
 
  private:
+  static constexpr std::uint32_t kNamespaces = 3;
+  static constexpr std::uint32_t kKeysPerNamespace = 48;
+  static constexpr std::uint32_t kBlocksPerRequestMax = 12;
+  // By namespace: with and without whole pages, in different size classes.
+  static constexpr std::array<std::uint32_t, kNamespaces> kBlockBytes{4'096, 6'000, 20'480};
+
   // One request, from its submission to its completion; and its memory for a while longer.
   struct Pending {
     bool is_active = false;
@@ -140,7 +146,8 @@ class SimWorld final : private engine::RequestSink {
   std::optional<std::uint32_t> NextToReread();
   void CheckIntact();
   void CheckNewStores();
-  // Of a script: a power cut, and what is there after it.
+  // Of a script: new stores, a power cut, and what is there after it.
+  void CheckAfterScript();
   void CheckAfterPowerCut();
   void AddCounts(const EngineStats& stats);
   void Submit();
