@@ -160,6 +160,9 @@ bool EngineCore::Step(Instant now) {
     nvme_->SetNow(now);
     has_done = ring_->Reap(now) > 0 || has_done;
     has_done = manifest_->Reap(now) > 0 || has_done;
+  }
+  const std::uint32_t in_flight = InFlight();
+  if (nvme_ != nullptr) {
     has_done = nvme_->StepStore() || has_done;
   }
   ServeReady();
@@ -187,7 +190,12 @@ bool EngineCore::Step(Instant now) {
     has_done = nvme_->StartTransfers() || has_done;
   }
   desk_.Flush();
-  return has_done;
+  // What was begun, or freed on the way, may let something else begin that was looked at before.
+  return has_done || has_moved_ || InFlight() != in_flight;
+}
+
+std::uint32_t EngineCore::InFlight() const {
+  return nvme_ == nullptr ? 0 : ring_->in_flight() + manifest_->in_flight();
 }
 
 bool EngineCore::is_idle() const {

@@ -197,6 +197,8 @@ class EngineCore final : private CopySink, private OnboardSink {
   // core_erase.cc.
   Progress BeginErase(std::uint32_t request);
   void WithdrawAll(RecordIndex record, MissReason reason, bool deletes_row = true);
+  // Operations of the drives and batches of the manifest.
+  std::uint32_t InFlight() const;
   bool Sweep();
 
   // core_persist.cc: what has to survive a restart before it ends.

@@ -179,7 +179,9 @@ bool NvmeArrows::StartTransfers() {
     return false;
   }
   StartMoves();
-  return StartOffloads();
+  const std::uint32_t wanted = host_.offloads_wanted();
+  // One that was given up may have been in the way of a move.
+  return StartOffloads() || host_.offloads_wanted() != wanted;
 }
 
 bool NvmeArrows::NoteIoFailure(const Transfer& transfer) {

@@ -133,6 +133,9 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   // The store's part of a step; whether anything was found from before a restart.
   bool StepStore();
   Instant next_deadline() const noexcept {
+    if (!rewrites_.empty() && !is_stopping_ && store_->commit().CanAdd()) {
+      return now_;  // The next step records them.
+    }
     const Instant moves = moves_read_at_ > now_ ? moves_read_at_ : Instant::max();
     return std::min({store_->next_deadline(), report_.next_deadline(), moves});
   }
@@ -164,7 +167,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
            (moves_.empty() || !takes_offloads_ || do_moves_rest_);
   }
   // What was written is to be made durable without waiting for more.
-  void Hurry() { store_->commit().Hurry(); }
+  void Hurry();
   const tiers::SegmentStore& store() const { return *store_; }
   // Adds what it counts, and gives what it holds.
   void AddTo(EngineStats& stats) const;

@@ -1,4 +1,5 @@
 // The arrow offload_host_to_nvme: take pages, write, publish.
+#include <algorithm>
 #include <cstring>
 
 #include "base/assert.h"
@@ -10,6 +11,8 @@ namespace {
 
 // Writes that are begun in one step, so that a step stays short.
 constexpr std::uint32_t kStartedMax = 32;
+// And those that are tried in vain: where there is no room for one there may be for a smaller one.
+constexpr std::uint32_t kFailedMax = 8;
 // After a write that failed, and after one for which the drive had no room or no leave.
 constexpr Duration kPause = std::chrono::milliseconds(10);
 constexpr Duration kLongPause = std::chrono::seconds(1);
@@ -17,7 +20,9 @@ constexpr Duration kLongPause = std::chrono::seconds(1);
 }  // namespace
 
 bool NvmeArrows::StartOffloads() {
-  for (std::uint32_t started = 0; started < kStartedMax; ++started) {
+  const std::uint32_t tries_max = std::min(kStartedMax, host_.offloads_wanted());
+  std::uint32_t failed = 0;
+  for (std::uint32_t tries = 0; tries < tries_max && failed < kFailedMax; ++tries) {
     // Half of the transfers are left to reads, which somebody waits for.
     if (free_.empty() || writes_in_flight_ >= transfers_.size() / 2 || now_ < writes_resume_at_ ||
         !scheduler_.meter(Arrow::kOffloadHostToNvme).HasRoom(1)) {
@@ -28,8 +33,8 @@ bool NvmeArrows::StartOffloads() {
       return host_.offloads_wanted() > 0;  // It has not looked everywhere yet.
     }
     if (!StartOffload(record, false)) {
-      host_.WantOffload(record);
-      return false;
+      host_.WantOffload(record);  // Behind the others, of which one may find room.
+      ++failed;
     }
   }
   return false;

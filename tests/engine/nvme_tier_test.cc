@@ -47,6 +47,30 @@ TEST_P(NvmeTierTest, WhatIsPersistedIsThereAfterAClose) {
   EXPECT_EQ(engine->Stats().hits_nvme, 20U);
 }
 
+// Nothing else wakes the engine meanwhile.
+TEST_P(NvmeTierTest, PersistsWhatIsDurableAlreadyWhileNothingElseGoesOn) {
+  OpenEngine();
+  std::uint64_t first = 0;
+  for (const std::size_t count : {1U, 65U}) {
+    Put(first, count);
+    const auto are_written = [&] {
+      return engine->Stats().nvme.blocks_resident == first + count;
+    };
+    ASSERT_TRUE(Comes(are_written, 30));
+    EXPECT_STATUS(queue->Wait(Clock::now() + std::chrono::milliseconds(500)),
+                  StatusCode::kDeadlineExceeded);
+    const std::vector<BlockKey> keys = KeysOf(first, count);
+    KeysRequest request{.in = space, .keys = keys};
+    request.options.deadline = Clock::now() + std::chrono::seconds(5);
+
+    const Completion done = Await(engine->Persist(request, *queue));
+
+    EXPECT_OK(done.status);
+    EXPECT_EQ(done.blocks_ready, count);
+    first += count;
+  }
+}
+
 TEST_P(NvmeTierTest, WhatIsPersistedIsThereAfterAKill) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);

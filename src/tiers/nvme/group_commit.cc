@@ -188,10 +188,17 @@ bool GroupCommit::is_idle() const noexcept {
   return count_ == 1 && !HasPending() && is_quiet();
 }
 
+bool GroupCommit::IsToClose() const noexcept {
+  const Group& newest = Newest();
+  return is_hurried_ || newest.size_bytes >= options_.commit_bytes ||
+         newest.entries.size() == options_.entries_max || DeletionsToGo() >= kDeletionsAtOnce;
+}
+
 Instant GroupCommit::next_deadline() const noexcept {
-  const Instant close = has_first_ && HasPending() && count_ < kGroups
-                            ? first_at_ + options_.commit_time
-                            : Instant::max();
+  Instant close = Instant::max();
+  if (HasPending() && count_ < kGroups) {
+    close = IsToClose() ? now_ : has_first_ ? first_at_ + options_.commit_time : Instant::max();
+  }
   // A full manifest tells when it has room again; a closed one does not.
   const bool waits = groups_[first_].phase == Phase::kSynced && retry_at_ > now_;
   return waits ? std::min(close, retry_at_) : close;
@@ -199,11 +206,8 @@ Instant GroupCommit::next_deadline() const noexcept {
 
 void GroupCommit::Step(Instant now) {
   now_ = now;
-  const Group& newest = Newest();
   if (HasPending() && count_ < kGroups &&
-      (is_hurried_ || newest.size_bytes >= options_.commit_bytes ||
-       newest.entries.size() == options_.entries_max || DeletionsToGo() >= kDeletionsAtOnce ||
-       now - first_at_ >= options_.commit_time)) {
+      (IsToClose() || now - first_at_ >= options_.commit_time)) {
     Close();
   }
   for (std::size_t i = 0; i < count_; ++i) {

@@ -143,6 +143,8 @@ class GroupCommit final : private IoSink, private ManifestSink {
     return table_.SegmentOf(page) % options_.drive_count;
   }
   bool HasPending() const noexcept;
+  // Whether what is pending is not to wait for more.
+  bool IsToClose() const noexcept;
   // How many of those that wait may go.
   std::size_t DeletionsToGo() const noexcept;
   void NoteFirst();
