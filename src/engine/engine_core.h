@@ -68,10 +68,11 @@ class EngineCore final : private CopySink, private OnboardSink {
     std::uint64_t seed = 1;
     std::string policy = "leaf-lru";
     bool verify_on_get = false;
-    bool has_nvme = false;                     // There is an NVMe tier, though it may be off.
-    std::uint64_t write_bytes_per_day = 0;     // 0: no budget.
-    bool admits_on_second_touch = false;       // To the NVMe tier.
-    std::uint32_t offload_queue_max = 32'768;  // Blocks that wait for it and keep their order.
+    bool has_nvme = false;                  // There is an NVMe tier, though it may be off.
+    std::uint64_t write_bytes_per_day = 0;  // 0: no budget.
+    bool admits_on_second_touch = false;    // To the NVMe tier.
+    // Blocks that wait for it and keep their order.
+    std::uint32_t offload_queue_max = HostCache::Options().offload_queue_max;
     std::uint32_t persisted_percent = 50;
   };
   // What it works with; everything must outlive it.

@@ -21,13 +21,8 @@ class GpuStreamTest : public ::testing::TestWithParam<sim::CudaSchedule> {};
 
 INSTANTIATE_TEST_SUITE_P(AllSchedules,
                          GpuStreamTest,
-                         ::testing::Values(sim::CudaSchedule::kEager,
-                                           sim::CudaSchedule::kLazy,
-                                           sim::CudaSchedule::kRandom,
-                                           sim::CudaSchedule::kThreads),
-                         [](const auto& schedule) {
-                           return std::string(ToString(schedule.param));
-                         });
+                         kvferry::testing::EachSchedule(),
+                         kvferry::testing::NameOfSchedule);
 
 TEST_P(GpuStreamTest, OneStreamWaitsForAnother) {
   // Without the wait, the copy may read what was there before.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -15,6 +16,15 @@ inline sim::SimCudaOptions ScheduledAs(sim::CudaSchedule schedule) {
   sim::SimCudaOptions options;
   options.schedule = schedule;
   return options;
+}
+
+// For suites with the schedule as their parameter: all of them, and what each is called.
+inline auto EachSchedule() {
+  return ::testing::Values(sim::CudaSchedule::kEager, sim::CudaSchedule::kLazy,
+                           sim::CudaSchedule::kRandom, sim::CudaSchedule::kThreads);
+}
+inline std::string NameOfSchedule(const ::testing::TestParamInfo<sim::CudaSchedule>& schedule) {
+  return std::string(ToString(schedule.param));
 }
 
 // Takes the value of what must not fail.

@@ -109,8 +109,9 @@ SimWorld::SimWorld(const SimOptions& options)
     core.persisted_percent = drives_->options().persisted_percent;
     core.admits_on_second_touch = !options.is_script && random_.Chance(0.15);
     core.nvme_blocks_max = drives_->blocks_max();
-    // So few that some blocks have to be looked for.
-    core.offload_queue_max = static_cast<std::uint32_t>(core.seed % 4 == 0 ? 2 : 32'768);
+    if (core.seed % 4 == 0) {
+      core.offload_queue_max = 2;  // So few that some blocks have to be looked for.
+    }
   }
   callers_ = static_cast<std::uint32_t>(random_.Between(1, std::min(16U, core.requests_max)));
   if (options.callers != 0) {

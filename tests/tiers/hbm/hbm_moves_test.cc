@@ -19,13 +19,8 @@ class HbmMovesTest : public ::testing::TestWithParam<sim::CudaSchedule> {};
 
 INSTANTIATE_TEST_SUITE_P(AllSchedules,
                          HbmMovesTest,
-                         ::testing::Values(sim::CudaSchedule::kEager,
-                                           sim::CudaSchedule::kLazy,
-                                           sim::CudaSchedule::kRandom,
-                                           sim::CudaSchedule::kThreads),
-                         [](const auto& schedule) {
-                           return std::string(ToString(schedule.param));
-                         });
+                         kvferry::testing::EachSchedule(),
+                         kvferry::testing::NameOfSchedule);
 
 TEST_P(HbmMovesTest, OffloadsWhatTheProducerHadQueued) {
   // Without the producer's event the copy reads what was there before.

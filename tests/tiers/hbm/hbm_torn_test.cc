@@ -369,13 +369,8 @@ class HbmTornTest : public ::testing::TestWithParam<sim::CudaSchedule> {};
 
 INSTANTIATE_TEST_SUITE_P(AllSchedules,
                          HbmTornTest,
-                         ::testing::Values(sim::CudaSchedule::kEager,
-                                           sim::CudaSchedule::kLazy,
-                                           sim::CudaSchedule::kRandom,
-                                           sim::CudaSchedule::kThreads),
-                         [](const auto& schedule) {
-                           return std::string(ToString(schedule.param));
-                         });
+                         kvferry::testing::EachSchedule(),
+                         kvferry::testing::NameOfSchedule);
 
 TEST_P(HbmTornTest, BlocksArriveWhole) {
   // A missing wait, or a place that is used again too early, mixes two blocks' bytes.
