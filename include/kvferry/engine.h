@@ -99,7 +99,8 @@ class KVFERRY_EXPORT Engine final {
   // begun.
   Status EraseNamespace(NamespaceHandle in);
 
-  // Must be destroyed before the engine, with no request that names it unfinished.
+  // Must be destroyed before the engine, with no request that names it unfinished. kUnavailable
+  // once Close() has begun.
   Result<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(std::uint32_t entries_max);
 
   // Reads `keys` as one prefix. A miss is a value, not an error; asking keeps nothing resident and
@@ -119,9 +120,10 @@ class KVFERRY_EXPORT Engine final {
   // Makes the leading blocks that are there durable, past admission and write budget, and keeps
   // them in the NVMe tier until Unpersist or Erase: when it completes, blocks_ready of them survive
   // the process and, with drives that do what they say, a power cut. kResourceExhausted where they
-  // would take more than nvme.protected_percent of the tier, and nothing has changed then;
-  // kUnavailable while the tier is off. One that ended early may have persisted some of its blocks.
-  // kInvalidArgument without an NVMe tier.
+  // would take more than nvme.protected_percent of the tier or their tenant's nvme_quota_bytes, and
+  // nothing has changed then, unless others of the tenant came first meanwhile; kUnavailable while
+  // the tier is off. One that ended early may have persisted some of its blocks. kInvalidArgument
+  // without an NVMe tier.
   Result<Ticket> Persist(const KeysRequest& request, CompletionQueue& queue);
   // The blocks may leave again, like others. After a crash they may still be persisted.
   Result<Ticket> Unpersist(const KeysRequest& request, CompletionQueue& queue);

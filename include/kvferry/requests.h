@@ -114,9 +114,11 @@ struct Completion {
   // kCancelled, kResourceExhausted, ...
   Status status;
   // Get, Pin, Prefetch: leading blocks that are ready, also when status is an error. Put: leading
-  // blocks that are stored now. Erase: blocks that are gone.
+  // blocks that are there when it ends: its first ones may have left for its last. Erase: blocks
+  // that are gone.
   std::uint32_t blocks_ready = 0;
-  std::uint32_t blocks_stored = 0;  // Put: those that this request stored; others were there.
+  // Put: those that this request stored, also where they have left again; others were there.
+  std::uint32_t blocks_stored = 0;
   // Why block number blocks_ready is not ready; kNone if all are, or none was looked at.
   MissReason next_missing = MissReason::kNone;
 };

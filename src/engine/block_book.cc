@@ -114,6 +114,7 @@ void BlockBook::Remember(const BlockKey& key, MissReason reason, EntryIndex entr
 void BlockBook::Depart(RecordIndex record, MissReason reason) {
   const BlockRecord& gone = index_[record];
   KVFERRY_CHECK(gone.is_indexed);
+  ++departures_;
   index_.Unindex(record);
   Remember(gone.key, reason, gone.entry);
   index_.PrivatePart(record).entry = kNoEntry;

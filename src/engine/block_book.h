@@ -64,6 +64,8 @@ class BlockBook {
 
   // Cannot be found any more. For `reason` it is remembered as departed, its number with it.
   void Depart(RecordIndex record, MissReason reason);
+  // How many have.
+  std::uint64_t departures() const noexcept { return departures_; }
   // Frees the record if it is departed and nothing refers to it or its copies.
   void ReleaseIfUnused(RecordIndex record);
 
@@ -91,6 +93,7 @@ class BlockBook {
   HugeArray<std::uint32_t> owners_;  // By number.
   std::uint32_t first_free_ = 0;
   std::uint32_t free_count_ = 0;
+  std::uint64_t departures_ = 0;
 };
 
 }  // namespace kvferry::engine

@@ -6,20 +6,29 @@
 
 namespace kvferry::engine {
 
-// Whether the tier's share for persisted blocks has room for those of the request that are not yet;
-// `request` is told if not.
+// Whether the tier's share for persisted blocks has room for those of the request that are not yet,
+// and the tenant's quota for those that are not in the tier; `request` is told if not.
 bool EngineCore::MayPersist(Request& request) {
   std::uint64_t bytes = 0;
+  std::uint64_t bytes_to_write = 0;
   for (const BlockKey& key : request.call.keys) {
     const RecordIndex record = book_.index().Find(key);
-    bytes += record != kNoRecord && book_.index()[record].is_persisted == 0
-                 ? AlignUp(book_.index()[record].size_bytes, tiers::kIoAlignment)
-                 : 0;
+    if (record == kNoRecord) {
+      continue;
+    }
+    const BlockRecord& block = book_.index()[record];
+    const std::uint64_t size = AlignUp(block.size_bytes, tiers::kIoAlignment);
+    bytes += block.is_persisted == 0 ? size : 0;
+    bytes_to_write += block.nvme_state == CopyState::kAbsent ? size : 0;
   }
-  if (nvme_->MayPersist(bytes)) {
+  if (!nvme_->MayPersist(bytes)) {
+    request.refusal = nvme_->WhyNotPersisted(request.call.keys.size(), bytes);
+  } else if (!nvme_->MayWrite(request.call.in, bytes_to_write)) {
+    request.refusal =
+        nvme_->WhyNotWritten(request.call.in, request.call.keys.size(), bytes_to_write);
+  } else {
     return true;
   }
-  request.refusal = nvme_->WhyNotPersisted(request.call.keys.size(), bytes);
   requests_.Limit(request, 0, MissReason::kOverQuota);
   return false;
 }
@@ -116,9 +125,17 @@ void EngineCore::GoOnPersisting(std::uint32_t number) {
     case NvmeArrows::Persistence::kGone:
       EndOperation(number, MissReason::kEvicted);
       break;
-    case NvmeArrows::Persistence::kOverQuota:
+    case NvmeArrows::Persistence::kOverQuota: {
+      // Others of the tenant have come meanwhile. The request's other operations end with its turn:
+      // here their list is being gone through.
+      Request& request = requests_[operation.request];
+      if (!request.is_over_quota && request.ending == StatusCode::kOk) {
+        request.is_over_quota = true;
+        request.refusal = nvme_->WhyNotWritten(call.in, call.keys.size(), call.block_bytes);
+      }
       EndOperation(number, MissReason::kOverQuota);
       break;
+    }
     case NvmeArrows::Persistence::kUnderWay:
       break;
   }

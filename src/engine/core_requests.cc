@@ -38,6 +38,9 @@ void EngineCore::PrefetchKeys(const Request& request, std::uint32_t begun) {
 
 void EngineCore::Advance(std::uint32_t number) {
   Request& request = requests_[number];
+  if (request.is_over_quota) {
+    EndEarly(number, StatusCode::kResourceExhausted);
+  }
   const bool is_get = IsGetLike(request.call);
   const bool is_prefix = is_get || request.call.kind == Call::Kind::kPersist;
   const auto end = [&] {
@@ -104,10 +107,26 @@ void EngineCore::Stall(std::uint32_t number) {
   }
 }
 
+// Of what a put has stored or found, some may have left for what came after it. Only looked for
+// where anything has left: a put that finds room is none the slower.
+void EngineCore::RecheckPut(Request& request) {
+  const Call& call = request.call;
+  if (request.ready() == 0 || (request.departures == book_.departures() &&
+                               call.erasures == namespaces_.erasures(call.in))) {
+    return;
+  }
+  const PrefixMatch there = Match(call.in, call.keys.first(request.ready()));
+  if (there.next_missing != MissReason::kNone) {
+    requests_.Limit(request, there.blocks(), there.next_missing);
+  }
+}
+
 void EngineCore::Finish(std::uint32_t number) {
   Request& request = requests_[number];
   if (IsOutlived(request.call)) {
     requests_.Limit(request, 0, MissReason::kErased);
+  } else if (request.call.kind == Call::Kind::kPut) {
+    RecheckPut(request);
   }
   Completion completion;
   completion.status = request.refusal.ok() ? endings_[static_cast<std::size_t>(request.ending)]

@@ -4,7 +4,6 @@
 #include <new>
 #include <utility>
 
-#include "engine/completion_queue.h"
 #include "engine/engine_front.h"
 
 namespace kvferry {
@@ -67,11 +66,7 @@ Status Engine::EraseNamespace(NamespaceHandle in) {
 }
 
 Result<std::unique_ptr<CompletionQueue>> Engine::CreateCompletionQueue(std::uint32_t entries_max) {
-  return Guarded([&]() -> Result<std::unique_ptr<CompletionQueue>> {
-    KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<CompletionQueue> queue,
-                             engine::BoundedCompletionQueue::Create(entries_max));
-    return queue;
-  });
+  return Guarded([&] { return front_->CreateCompletionQueue(entries_max); });
 }
 
 PrefixMatch Engine::Match(NamespaceHandle in, std::span<const BlockKey> keys) const {

@@ -136,6 +136,7 @@ void EngineCore::Start(std::uint32_t number, const Call& call) {
   Request& request = requests_[number];
   request.access.session = call.session;
   request.access.tag = call.tag;
+  request.departures = book_.departures();
   ++counts_.requests_started;
   next_deadline_ = std::min(next_deadline_, call.deadline);
   requests_.Queue(number);

@@ -156,6 +156,7 @@ class EngineCore final : private CopySink, private OnboardSink {
   // Asks for the tables' places of the keys that come next; `begun` of them in this turn.
   void PrefetchKeys(const Request& request, std::uint32_t begun);
   Progress Begin(std::uint32_t request);
+  void RecheckPut(Request& request);
   void Finish(std::uint32_t request);
   void EndExpired(Instant now);
   bool IsOutlived(const Call& call) const;

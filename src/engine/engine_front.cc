@@ -186,6 +186,17 @@ Status EngineFront::EraseNamespace(NamespaceHandle in) {
   return Status::Ok();
 }
 
+Result<std::unique_ptr<CompletionQueue>> EngineFront::CreateCompletionQueue(
+    std::uint32_t entries_max) {
+  {
+    const MutexLock lock(mutex_);
+    KVFERRY_RETURN_IF_ERROR(CheckIsOpen());
+  }
+  KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<CompletionQueue> queue,
+                           BoundedCompletionQueue::Create(entries_max));
+  return queue;
+}
+
 PrefixMatch EngineFront::Match(NamespaceHandle in, std::span<const BlockKey> keys) const {
   if (!namespaces_.Contains(in)) {
     return {.next_missing = keys.empty() ? MissReason::kNone : MissReason::kOtherNamespace};

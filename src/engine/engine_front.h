@@ -41,6 +41,7 @@ class EngineFront final : private RequestSink {
   Result<NamespaceHandle> AddNamespace(const Namespace& description,
                                        const NamespaceOptions& options);
   Status EraseNamespace(NamespaceHandle in);
+  Result<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(std::uint32_t entries_max);
   PrefixMatch Match(NamespaceHandle in, std::span<const BlockKey> keys) const;
 
   Result<Ticket> Put(const PutRequest& request, CompletionQueue& queue);

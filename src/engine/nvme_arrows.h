@@ -117,6 +117,10 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   bool MayPersist(std::uint64_t size_bytes) const;
   // Why a request that names so many blocks, of so many bytes more, may not.
   Status WhyNotPersisted(std::size_t blocks, std::uint64_t size_bytes) const;
+  // Whether the quota of the namespace's tenant has room for so many bytes more in the tier.
+  bool MayWrite(NamespaceHandle in, std::uint64_t size_bytes) const;
+  // Why a Persist of so many blocks may not have so many bytes more written.
+  Status WhyNotWritten(NamespaceHandle in, std::size_t blocks, std::uint64_t size_bytes) const;
   // The record is to have a durable copy that does not leave, or need not any more.
   void SetPersisted(RecordIndex record, bool is_persisted);
   enum class Persistence : std::uint8_t { kDone, kUnderWay, kGone, kOverQuota };

@@ -202,6 +202,22 @@ Status NvmeArrows::WhyNotPersisted(std::size_t blocks, std::uint64_t size_bytes)
              : CannotPersist(store_->table().segment_count(), tiers::kSegmentsToProtect);
 }
 
+bool NvmeArrows::MayWrite(NamespaceHandle in, std::uint64_t size_bytes) const {
+  const std::uint32_t tenant = namespaces_.tenant_index(in.index);
+  return size_bytes == 0 || tenant_bytes_[tenant] + size_bytes <= namespaces_.nvme_quota(tenant);
+}
+
+Status NvmeArrows::WhyNotWritten(NamespaceHandle in,
+                                 std::size_t blocks,
+                                 std::uint64_t size_bytes) const {
+  const std::uint32_t tenant = namespaces_.tenant_index(in.index);
+  return PersistedOverQuota({.blocks = static_cast<std::uint32_t>(blocks),
+                             .more_bytes = size_bytes,
+                             .tenant = namespaces_.tenant_number(in),
+                             .tenant_bytes = tenant_bytes_[tenant],
+                             .tenant_bytes_max = namespaces_.nvme_quota(tenant)});
+}
+
 void NvmeArrows::SetPersisted(RecordIndex record, bool is_persisted) {
   BlockRecord& block = book_.index().PrivatePart(record);
   if ((block.is_persisted != 0) == is_persisted) {

@@ -128,18 +128,26 @@ std::string_view NearestOption(std::string_view key) {
   return nearest;
 }
 
-// A key as it may be shown: nobody's terminal is steered by a file.
-std::string Shown(std::string_view key) {
-  std::string shown(key.substr(0, 64));
+// Text as it may be shown: nobody's terminal is steered by a file.
+std::string Shown(std::string_view text) {
+  std::string shown(text);
   std::replace_if(
       shown.begin(), shown.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
   return shown;
 }
 
+// The same of a key or a value, which may have nearly a line's length.
+std::string ShownBeginning(std::string_view text) {
+  constexpr std::size_t kShownMax = 64;
+  constexpr std::string_view kCut = "...";
+  return text.size() <= kShownMax ? Shown(text)
+                                  : Shown(text.substr(0, kShownMax - kCut.size())).append(kCut);
+}
+
 Status NotAnOption(const std::string& name, const std::string& place) {
   return Invalid(std::string(place)
                      .append(": '")
-                     .append(Shown(name))
+                     .append(ShownBeginning(name))
                      .append("' is no option; did you mean '")
                      .append(NearestOption(name))
                      .append("'?"));
@@ -274,7 +282,7 @@ class FileReader {
       if (text == nullptr) {
         return WrongType(facts, "a size, such as 4096 or \"64GiB\"");
       }
-      const auto bytes = ParseBytes(Shown(text->get()));
+      const auto bytes = ParseBytes(ShownBeginning(text->get()));
       return bytes.has_value() ? Set(facts, field, *bytes) : bytes.status().WithContext(facts.name);
     }
     const auto whole =
@@ -305,7 +313,7 @@ class FileReader {
     if (text == nullptr) {
       return WrongType(facts, "text, in quotes");
     }
-    field = facts.unit == OptionUnit::kPath ? text->get() : Shown(text->get());
+    field = facts.unit == OptionUnit::kPath ? text->get() : ShownBeginning(text->get());
     return Status::Ok();
   }
 

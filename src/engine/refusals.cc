@@ -69,6 +69,18 @@ Status PersistedTooMuch(const RefusedPersist& persist) noexcept {
   });
 }
 
+Status PersistedOverQuota(const PersistOverQuota& persist) noexcept {
+  return Refusal([&] {
+    return "a Persist of " + CountText(persist.blocks) +
+           (persist.blocks == 1 ? " block" : " blocks") + " would write " +
+           FormatBytes(persist.more_bytes) + " more of tenant " + std::to_string(persist.tenant) +
+           ", but NamespaceOptions::nvme_quota_bytes lets its blocks take " +
+           FormatBytes(persist.tenant_bytes_max) + " of the NVMe tier, and they take " +
+           FormatBytes(persist.tenant_bytes) +
+           "; Erase blocks of the tenant, persist fewer, or raise nvme_quota_bytes";
+  });
+}
+
 Status CannotPersist(std::uint32_t segments, std::uint32_t segments_min) noexcept {
   return Refusal([&] {
     return "the NVMe tier has " + CountText(segments) +

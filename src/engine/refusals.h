@@ -21,6 +21,14 @@ struct RefusedPersist {
   std::uint64_t persisted_bytes_max = 0;
 };
 
+struct PersistOverQuota {
+  std::uint32_t blocks = 0;      // That the request names,
+  std::uint64_t more_bytes = 0;  // and what those of them would take that are not in the tier yet.
+  std::uint32_t tenant = 0;
+  std::uint64_t tenant_bytes = 0;
+  std::uint64_t tenant_bytes_max = 0;
+};
+
 // All are kResourceExhausted. A request that ends must not fail for want of memory: Ok where there
 // is none for the text.
 
@@ -35,6 +43,8 @@ Status HeldTooOften(const RefusedPin& pin) noexcept;
 
 // More than nvme.protected_percent.
 Status PersistedTooMuch(const RefusedPersist& persist) noexcept;
+// More than the tenant's nvme_quota_bytes.
+Status PersistedOverQuota(const PersistOverQuota& persist) noexcept;
 // The tier has too few segments to keep any block.
 Status CannotPersist(std::uint32_t segments, std::uint32_t segments_min) noexcept;
 

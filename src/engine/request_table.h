@@ -33,12 +33,14 @@ struct Request {
   std::uint32_t first_operation = kNone;
   std::uint32_t stored = 0;
   std::uint64_t loaded_bytes = 0;
+  std::uint64_t departures = 0;                 // Of any block, before it began.
   MissReason next_missing = MissReason::kNone;  // Of block `limit`.
   StatusCode ending = StatusCode::kOk;          // Not kOk: it ends as soon as it can, for this.
   Status refusal;                               // For people, where the code alone says too little.
   bool is_active = false;
-  bool is_announced = false;  // The policy has heard of its leading hits.
-  bool is_queued = false;     // In the list of requests to go on with.
+  bool is_announced = false;   // The policy has heard of its leading hits.
+  bool is_queued = false;      // In the list of requests to go on with.
+  bool is_over_quota = false;  // Of a Persist: it ends for that.
   std::uint32_t next_queued = kNone;
   // Handles of a Pin, in the order of its keys.
   std::uint32_t first_handle = kNone;

@@ -178,6 +178,31 @@ TEST_F(EngineTest, KeepsTheRootOfAPutThatIsLongerThanThePool) {
   EXPECT_EQ(engine_->Match(space_, keys).host_blocks, 512U);
 }
 
+// The pool could hold them all, but half of it is held; so the last ones push out the first.
+TEST_F(EngineTest, SaysThatAPutsFirstBlocksHaveLeftForItsLast) {
+  queue_.reset();
+  EngineOptions options = SmallOptions();
+  options.host.policy = "fifo";
+  Open(options);
+  const auto held = KeysOf(1'000, 256);
+  Put(held, 1'000, space_);
+  ASSERT_EQ(Await(engine_->Pin({.in = space_, .keys = held}, *queue_)).blocks_ready, 256U);
+  const auto keys = KeysOf(1, 400);
+
+  const Completion put = Put(keys, 1, space_);
+
+  EXPECT_OK(put.status);
+  EXPECT_EQ(put.blocks_stored, 400U);
+  EXPECT_EQ(put.blocks_ready, 0U);
+  EXPECT_EQ(put.next_missing, MissReason::kEvicted);
+  EXPECT_EQ(engine_->Match(space_, keys).next_missing, MissReason::kEvicted);
+  const EngineStats stats = engine_->Stats();
+  EXPECT_EQ(stats.puts, 656U);
+  EXPECT_EQ(stats.puts_stored, 656U);
+  const auto last = std::span(keys).last(10);
+  EXPECT_EQ(engine_->Match(space_, last).host_blocks, 10U);
+}
+
 TEST_F(EngineTest, KeepsPinnedBlocksWhileTheirHandlesLive) {
   const auto keys = KeysOf(1, 3);
   Put(keys, 1, space_);
@@ -373,6 +398,7 @@ TEST_F(EngineTest, RefusesRequestsOnceItIsClosed) {
 
   EXPECT_STATUS(engine_->Erase({.in = space_, .keys = KeysOf(1, 1)}, *queue_),
                 StatusCode::kUnavailable);
+  EXPECT_STATUS(engine_->CreateCompletionQueue(1), StatusCode::kUnavailable);
   EXPECT_EQ(engine_->Stats().requests_refused, 0U);
   EXPECT_OK(engine_->Close());
 }

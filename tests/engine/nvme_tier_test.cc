@@ -152,6 +152,31 @@ TEST_P(NvmeTierTest, PersistTakesNoMoreThanItsShare) {
   EXPECT_OK(Persist(0, 8).status);
 }
 
+// 5 blocks of a tenant that may have 4 there.
+TEST_P(NvmeTierTest, PersistTakesNoMoreThanItsTenantsQuota) {
+  options.nvme.admits_on_second_touch = true;  // Nothing is written unless it is persisted.
+  OpenEngine();
+  auto small = engine->AddNamespace(
+      testing::NamespaceOf("small"),
+      {.block_bytes = kBlockBytes, .tenant = 7, .nvme_quota_bytes = 4 * kBlockBytes});
+  ASSERT_OK(small);
+  space = *small;
+  Put(0, 5);
+
+  const Completion refused = Persist(0, 5);
+  EXPECT_EQ(refused.status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused.blocks_ready, 0U);
+  EXPECT_EQ(refused.next_missing, MissReason::kOverQuota);
+  EXPECT_EQ(refused.status.message(),
+            "a Persist of 5 blocks would write 320 KiB more of tenant 7, but "
+            "NamespaceOptions::nvme_quota_bytes lets its blocks take 256 KiB of the NVMe tier, and "
+            "they take 0 B; Erase blocks of the tenant, persist fewer, or raise nvme_quota_bytes");
+  EXPECT_EQ(engine->Stats().nvme_store.bytes_persisted, 0U);
+  EXPECT_EQ(Persist(0, 4).blocks_ready, 4U);
+  EXPECT_OK(Persist(0, 4).status);  // What is there takes nothing more.
+  EXPECT_EQ(Persist(4, 1).status.code(), StatusCode::kResourceExhausted);
+}
+
 TEST_P(NvmeTierTest, UnpersistedBlocksMayLeave) {
   OpenEngine();
   Put(0, 8);

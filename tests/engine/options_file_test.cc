@@ -250,6 +250,21 @@ TEST(OptionsFileTest, RefusesWhatIsNoToml) {
               StartsWith("engine.toml:1: host.policy: '?\?' is not a policy"));
 }
 
+// What stands behind the 64th character used to be lost, words and all.
+TEST(OptionsFileTest, SaysTheWholeOfWhatTheParserFound) {
+  EXPECT_THAT(Refusal("seed = 1\nseed = 2\n"), ::testing::EndsWith("'seed'"));
+  EXPECT_THAT(Refusal("host = 1\n[host]\nbytes = 1\n"), HasSubstr("cannot redefine existing"));
+  EXPECT_THAT(Refusal("host = 1\n[host]\nbytes = 1\n"), ::testing::Not(::testing::EndsWith(" ")));
+}
+
+TEST(OptionsFileTest, ShowsThatALongNameWasCut) {
+  const std::string name(70, 'x');
+  EXPECT_THAT(Refusal(name + " = 1\n"),
+              StartsWith("engine.toml:1: '" + name.substr(0, 61) + "...' is no option"));
+  EXPECT_THAT(Refusal("host.policy = \"" + name + "\"\n"),
+              HasSubstr("'" + name.substr(0, 61) + "...'"));
+}
+
 // Each dot of a key, each bracket of a value is one more call on the stack.
 TEST(OptionsFileTest, RefusesTextThatNestsOrGrowsWithoutBound) {
   std::string dots = "a";

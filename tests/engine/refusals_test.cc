@@ -35,6 +35,16 @@ TEST(RefusalsTest, NameTheOptionTheAmountsAndARemedy) {
             "a Persist of 1 block would keep 8.00 MiB more, but nvme.protected_percent lets "
             "persisted blocks take 4.00 MiB, and they take 1.00 MiB; Unpersist or Erase blocks, "
             "persist fewer, or raise nvme.protected_percent or nvme.capacity_bytes");
+  EXPECT_EQ(PersistedOverQuota({.blocks = 5,
+                                .more_bytes = 5 << 16,
+                                .tenant = 7,
+                                .tenant_bytes = 1 << 16,
+                                .tenant_bytes_max = 4 << 16})
+                .message(),
+            "a Persist of 5 blocks would write 320 KiB more of tenant 7, but "
+            "NamespaceOptions::nvme_quota_bytes lets its blocks take 256 KiB of the NVMe tier, and "
+            "they take 64.0 KiB; Erase blocks of the tenant, persist fewer, or raise "
+            "nvme_quota_bytes");
   EXPECT_EQ(CannotPersist(3, 4).message(),
             "the NVMe tier has 3 segments, and keeps persisted blocks only with 4 or more; lower "
             "nvme.segment_bytes, or raise nvme.capacity_bytes");

@@ -157,6 +157,7 @@ class SimWorld final : private engine::RequestSink {
   void LookUp();
   void ReleaseHeld(bool all);
   void CheckBlocks(const Pending& pending, std::uint32_t ready);
+  void CheckStored(const Pending& pending, const Completion& completion);
   void EndErases(const Pending& pending, std::uint32_t ready);
   void TakeHandles(const Pending& pending, std::uint32_t ready, std::uint32_t handle);
   std::uint64_t SumOf(const Pending& pending) const;

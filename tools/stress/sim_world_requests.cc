@@ -62,6 +62,16 @@ void SimWorld::CheckBlocks(const Pending& pending, std::uint32_t ready) {
   }
 }
 
+// What a put says to be stored is there at that moment.
+void SimWorld::CheckStored(const Pending& pending, const Completion& completion) {
+  const auto ready = std::span(pending.block_keys).first(completion.blocks_ready);
+  const PrefixMatch match = core_->Match(HandleFor(pending.space, false), ready);
+  if (match.blocks() != completion.blocks_ready) {
+    Fail("of " + std::to_string(completion.blocks_ready) + " blocks that a put has stored, " +
+         std::to_string(match.blocks()) + " are there");
+  }
+}
+
 void SimWorld::EndErases(const Pending& pending, std::uint32_t ready) {
   for (std::size_t i = 0; i < pending.keys.size(); ++i) {
     // Only what it says to have erased is certain to be gone.
@@ -119,6 +129,7 @@ void SimWorld::OnRequestDone(std::uint32_t request,
       CheckBlocks(pending, completion.blocks_ready);
       break;
     case engine::Call::Kind::kPut:
+      CheckStored(pending, completion);
       for (const std::uint32_t key : pending.keys) {
         model_.EndPut(key);
       }
