@@ -4,7 +4,12 @@ include(CMakePackageConfigHelpers)
 
 set(kvferry_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/kvferry)
 
+set(kvferry_gpu_libraries)
+if(KVFERRY_HAS_CUDA)
+  set(kvferry_gpu_libraries kvferry_device_kernels kvferry_gpu kvferry_hbm)
+endif()
 install(TARGETS kvferry_base kvferry_policy kvferry_tiers kvferry_engine kvferry_interface
+  ${kvferry_gpu_libraries}
   EXPORT kvferry
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT kvferry NAMESPACE kvferry:: FILE kvferryTargets.cmake

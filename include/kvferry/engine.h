@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "kvferry/device.h"
 #include "kvferry/export.h"
 #include "kvferry/namespace.h"
 #include "kvferry/options.h"
@@ -127,6 +128,25 @@ class KVFERRY_EXPORT Engine final {
   Result<Ticket> Persist(const KeysRequest& request, CompletionQueue& queue);
   // The blocks may leave again, like others. After a crash they may still be persisted.
   Result<Ticket> Unpersist(const KeysRequest& request, CompletionQueue& queue);
+
+  // With hbm.mode "attached": blocks from and to a server's own tensors on a GPU. Without it the
+  // calls are kInvalidArgument; kUnavailable, with the reason, where the GPU is not used or lost.
+
+  // Makes blocks of these tensors known. They stay the server's, and must not be freed before
+  // UnregisterTensors() or Close(). kInvalidArgument, saying which number is wrong.
+  Result<TensorsHandle> RegisterTensors(const DeviceTensors& tensors);
+  // kUnavailable as long as unfinished requests name them; kInvalidArgument for a stale handle.
+  Status UnregisterTensors(TensorsHandle tensors);
+  // As Put and Get. `producer` and `last_user` are touched inside the call only, on the calling
+  // thread; a stream under capture for a CUDA graph and the legacy default stream are refused.
+  Result<Ticket> PutFromDevice(const DevicePutRequest& request, CompletionQueue& queue);
+  Result<Ticket> GetToDevice(const DeviceGetRequest& request, CompletionQueue& queue);
+  // On the thread that works with `stream`: what is queued there from now on finds this layer of
+  // all blocks of a GetToDevice in place. Never blocks. kUnavailable as long as the layer's copies
+  // are not queued themselves: try again. kDataLoss where not every block was there, kDeviceError
+  // where one could not be copied; kInvalidArgument for another ticket, and for one whose place a
+  // later request to the device has taken. Needs no wait once the request has ended.
+  Status WaitLayer(Ticket ticket, std::uint32_t layer, NativeStream stream);
 
   // The handles of a completed Pin, in the order of its keys: as many as its completion said
   // (`handles` must have just that size, all of them empty). Once for a ticket; kInvalidArgument

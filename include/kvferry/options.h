@@ -31,6 +31,22 @@ struct HostTierOptions {
   std::uint32_t held_percent = 50;  // What handles may keep of `bytes`, rounded down to a byte.
 };
 
+enum class HbmMode : std::uint8_t {
+  kOff,
+  kAttached,  // Blocks are copied from and to a server's own paged tensors (kvferry/device.h).
+};
+
+// The engine's use of a GPU. No CUDA library is linked: the runtime (libcudart, of major version
+// 13) is loaded at Open.
+struct HbmTierOptions {
+  HbmMode mode = HbmMode::kOff;
+  std::uint32_t device = 0;  // Among the GPUs that the process sees.
+  // A libcudart by its path, and no other. Empty: the one that the process has loaded already, then
+  // the loader's path, then /usr/local/cuda/lib64.
+  std::string runtime_path;
+  bool is_required = true;  // Open fails without the GPU; false: one warning, and it goes without.
+};
+
 enum class NvmeIo : std::uint8_t {
   kAuto,     // io_uring, and threads where the kernel refuses it.
   kUring,    // "io_uring"; the tier does not open where the kernel refuses it.
@@ -72,6 +88,7 @@ struct HistoryOptions {
 // Validate() says what is out of range, and why.
 struct EngineOptions {
   HostTierOptions host;
+  HbmTierOptions hbm;
   NvmeTierOptions nvme;
   HistoryOptions history;
   // The usual size of a block. Tables are sized for host.bytes / block_bytes blocks (and at least

@@ -39,7 +39,7 @@ enum class MissReason : std::uint8_t {
   kErased,             // Erase, or EraseNamespace.
   kOtherNamespace,     // The key is there, stored under another namespace.
   kFailedCheck,        // Its bytes were read and do not match their checksum.
-  kReadFailed,         // The drive reported an error.
+  kReadFailed,         // The drive, or the GPU, reported an error.
   kTooLate,            // The deadline passed before its bytes were there.
   kNotAllowed,         // Only in tiers that the request may not use, or beyond its load limit.
   kEvictedByPrefetch,  // As kEvicted, for a block that was brought up on a guess.

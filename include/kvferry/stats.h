@@ -52,12 +52,23 @@ struct NvmeStats {
   std::uint64_t times_off = 0;              // It failed and was closed, since Open.
 };
 
+// The GPU whose memory blocks are copied from and to.
+struct HbmStats {
+  bool is_on = false;              // It is configured, opened and working.
+  std::uint64_t bytes_pinned = 0;  // Of host memory; the rest is copied twice.
+  std::uint64_t bytes_staged = 0;  // What was copied twice so far.
+  std::uint64_t tensors = 0;       // Registered now.
+};
+
 // Counters since Open; a snapshot that is consistent in itself.
 struct EngineStats {
   TierStats host;
   TierStats nvme;
+  ArrowStats offload_hbm_to_host;
+  ArrowStats onboard_host_to_hbm;
   ArrowStats offload_host_to_nvme;
   ArrowStats onboard_nvme_to_host;
+  HbmStats hbm;
   NvmeStats nvme_store;
 
   std::uint64_t lookups = 0;  // Blocks asked for by Get, Pin and Prefetch, up to the first missing.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kvferry/device.h"
 #include "kvferry/requests.h"
 #include "kvferry/types.h"
 
@@ -29,6 +30,11 @@ struct Call {
   std::span<const std::byte* const> sources;
   std::span<std::byte* const> targets;
   BlockKey parent;
+  // Put and Get: the blocks lie in a server's tensors instead of host memory.
+  bool is_device = false;
+  std::uint32_t tensors = 0;
+  std::uint32_t event = 0;  // What has to be done before; of DeviceArrows::Admitted.
+  std::span<const DeviceBlock> blocks;
 
   // Of the blocks that it may get and store.
   std::uint8_t epoch() const { return static_cast<std::uint8_t>(erasures); }

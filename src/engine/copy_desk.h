@@ -52,7 +52,7 @@ class CopyDesk {
   }
 
  private:
-  static constexpr std::size_t kKinds = 4;
+  static constexpr std::size_t kKinds = 5;
   static constexpr std::uint32_t kNoJob = 0xffffffff;
 
   static std::size_t IndexOf(CopyJob::Kind kind) { return static_cast<std::size_t>(kind); }
@@ -61,7 +61,7 @@ class CopyDesk {
   CopyWorkers& workers_;
   std::vector<CopyJob> jobs_;
   std::vector<std::uint32_t> free_;
-  std::array<std::uint32_t, kKinds> open_{kNoJob, kNoJob, kNoJob, kNoJob};
+  std::array<std::uint32_t, kKinds> open_{kNoJob, kNoJob, kNoJob, kNoJob, kNoJob};
   std::uint32_t request_jobs_ = 0;
   std::uint64_t request_bytes_ = 0;
   std::size_t pieces_in_flight_ = 0;

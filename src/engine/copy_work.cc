@@ -23,6 +23,9 @@ void RunCopyJob(CopyJob& job) noexcept {
       case CopyJob::Kind::kVerify:
         piece.is_intact = ChecksumOf(source, piece.key) == piece.checksum;
         break;
+      case CopyJob::Kind::kSum:
+        piece.checksum = ChecksumOf(source, piece.key);
+        break;
     }
   }
 }

@@ -15,18 +15,18 @@ namespace kvferry::engine {
 // One block of a job. Memory is borrowed until the job is reaped.
 struct CopyPiece {
   const std::byte* source = nullptr;
-  std::byte* target = nullptr;  // Not used by kVerify.
+  std::byte* target = nullptr;  // Not used by kVerify and kSum.
   std::uint32_t size_bytes = 0;
   std::uint32_t operation = 0;  // For whoever submitted it.
   BlockKey key;
-  Checksum checksum;       // What the bytes must have, or (kCopyAndSum) have turned out to have.
+  Checksum checksum;       // What the bytes must have, or (kCopyAndSum, kSum) turned out to have.
   bool is_intact = false;  // kCopyAndVerify, kVerify: they have it.
 };
 
 // A run of pieces that are done by one worker, one after another. Owned by whoever submits it, and
 // left alone until it is reaped.
 struct CopyJob {
-  enum class Kind : std::uint8_t { kCopy, kCopyAndSum, kCopyAndVerify, kVerify };
+  enum class Kind : std::uint8_t { kCopy, kCopyAndSum, kCopyAndVerify, kVerify, kSum };
 
   // Some 100 KiB each make a job that is worth a hand-over.
   static constexpr std::size_t kPiecesMax = 16;

@@ -65,7 +65,7 @@ EngineCore::Progress EngineCore::BeginGet(std::uint32_t number) {
       Refuse(request, MissReason::kNotAllowed);
       return Progress::kNext;
     }
-    if (call.kind == Call::Kind::kGet && !desk_.HasRoom(CopyJob::Kind::kCopy)) {
+    if (call.kind == Call::Kind::kGet && !call.is_device && !desk_.HasRoom(CopyJob::Kind::kCopy)) {
       return Progress::kStalled;
     }
     if (call.kind != Call::Kind::kPrefetch) {
@@ -148,9 +148,21 @@ void EngineCore::ServeFromHost(std::uint32_t number) {
     EndOperation(number, MissReason::kDropped);
     return;
   }
+  if (call.is_device && requests_[operation.request].ending != StatusCode::kOk) {
+    EndOperation(number, MissReason::kTooLate);  // Its pages are no longer to be written.
+    return;
+  }
   ++use.readers;
   operation.stage = Operation::Stage::kReady;
   operation.next_waiter = kNone;
+  if (call.is_device) {
+    if (options_.verify_on_get) {
+      QueueSum(number);
+    } else {
+      AddDeviceCopy(number, Arrow::kOnboardHostToHbm, TransferClass::kDemand);
+    }
+    return;
+  }
   if (last_ready_ == kNone) {
     first_ready_ = number;
   } else {
@@ -183,25 +195,28 @@ void EngineCore::ServeReady() {
 }
 
 void EngineCore::OnReadCopied(CopyJob::Kind kind, const CopyPiece& piece) {
-  const Operation& operation = requests_.operation(piece.operation);
-  KVFERRY_CHECK(operation.stage == Operation::Stage::kReading);
-  const RecordIndex record = operation.record;
-  MissReason reason = MissReason::kNone;
+  KVFERRY_CHECK(requests_.operation(piece.operation).stage == Operation::Stage::kReading);
+  const bool is_wrong = kind == CopyJob::Kind::kCopyAndVerify && !piece.is_intact;
+  EndRead(piece.operation, is_wrong ? MissReason::kFailedCheck : MissReason::kNone);
+}
+
+// Nothing of the operation reads the host copy any more.
+void EngineCore::EndRead(std::uint32_t number, MissReason reason) {
+  const RecordIndex record = requests_.operation(number).record;
   BlockUse& use = book_.index().use(record);
   KVFERRY_CHECK(use.readers > 0);
   --use.readers;
-  if (kind == CopyJob::Kind::kCopyAndVerify && !piece.is_intact) {
+  if (reason == MissReason::kFailedCheck) {
     ++counts_.failed_checks;
-    reason = MissReason::kFailedCheck;
     if (book_.index()[record].is_indexed) {
       WithdrawAll(record, reason);
-      EndOperation(piece.operation, reason);
+      EndOperation(number, reason);
       return;
     }
   }
   host_->Settle(record);
   book_.ReleaseIfUnused(record);
-  EndOperation(piece.operation, reason);
+  EndOperation(number, reason);
 }
 
 Status EngineCore::WhyNotHeld(const Operation& operation) const {

@@ -32,7 +32,7 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
     ++counts_.puts_present;
     return Progress::kNext;
   }
-  if (!desk_.HasRoom(CopyJob::Kind::kCopyAndSum)) {
+  if (!call.is_device && !desk_.HasRoom(CopyJob::Kind::kCopyAndSum)) {
     return Progress::kStalled;
   }
   request.access.now = now_;
@@ -79,6 +79,10 @@ void EngineCore::BeginFill(std::uint32_t number, RecordIndex record) {
   operation.stage = Operation::Stage::kFilling;
   operation.record = record;
   book_.index().use(record).set_filler(FillerOf(taken));
+  if (requests_[number].call.is_device) {
+    AddDeviceCopy(taken, Arrow::kOffloadHbmToHost, TransferClass::kWriteBack);
+    return;
+  }
   CopyPiece piece;
   piece.source = requests_[number].call.sources[operation.index];
   piece.target = host_->BytesOf(record).data();
@@ -111,6 +115,19 @@ void EngineCore::OnPutCopied(const CopyPiece& piece) {
   }
   WakeWaiters(waiters, reason);
   EndOperation(piece.operation, reason);
+}
+
+void EngineCore::FailPut(std::uint32_t number, MissReason reason, bool is_in_doubt) {
+  const RecordIndex record = requests_.operation(number).record;
+  const std::uint32_t waiters = TakeWaiters(FillerOf(number));
+  if (is_in_doubt) {
+    host_->Quarantine(record, reason);
+    in_doubt_.push_back(record);
+  } else {
+    host_->Abandon(record, reason);
+  }
+  WakeWaiters(waiters, reason);
+  EndOperation(number, reason);
 }
 
 }  // namespace kvferry::engine

@@ -154,6 +154,10 @@ void EngineCore::Finish(std::uint32_t number) {
     }
     handle = next;
   }
+  if (request.call.is_device) {
+    device_->EndRequest(number, {.tensors = request.call.tensors, .event = request.call.event},
+                        completion.blocks_ready == request.call.keys.size());
+  }
   requests_.End(number);
   ++counts_.requests_ended;
   const auto stalled = std::find(stalled_.begin(), stalled_.end(), number);
@@ -199,6 +203,9 @@ void EngineCore::EndEarly(std::uint32_t number, StatusCode code) {
       EndOperation(operation, MissReason::kTooLate);
     }
     operation = next;
+  }
+  if (request.call.is_device) {
+    device_->Cancel(number);
   }
   requests_.Queue(number);
 }
@@ -302,7 +309,8 @@ RecordIndex EngineCore::ParentOf(const Request& request, std::uint32_t index) co
 }
 
 bool EngineCore::CanExpectRoom() const {
-  return desk_.pieces_in_flight() > 0 || (nvme_ != nullptr && !nvme_->is_idle());
+  const bool is_device_busy = device_ != nullptr && device_->next_deadline() != Instant::max();
+  return is_device_busy || desk_.pieces_in_flight() > 0 || (nvme_ != nullptr && !nvme_->is_idle());
 }
 
 // Past the request's next block, which it does not get or store.

@@ -101,6 +101,26 @@ Result<Ticket> Engine::Erase(const KeysRequest& request, CompletionQueue& queue)
   return Guarded([&] { return front_->Name(engine::Call::Kind::kErase, request, queue); });
 }
 
+Result<TensorsHandle> Engine::RegisterTensors(const DeviceTensors& tensors) {
+  return Guarded([&] { return front_->RegisterTensors(tensors); });
+}
+
+Status Engine::UnregisterTensors(TensorsHandle tensors) {
+  return Guarded([&] { return front_->UnregisterTensors(tensors); });
+}
+
+Result<Ticket> Engine::PutFromDevice(const DevicePutRequest& request, CompletionQueue& queue) {
+  return Guarded([&] { return front_->PutFromDevice(request, queue); });
+}
+
+Result<Ticket> Engine::GetToDevice(const DeviceGetRequest& request, CompletionQueue& queue) {
+  return Guarded([&] { return front_->GetToDevice(request, queue); });
+}
+
+Status Engine::WaitLayer(Ticket ticket, std::uint32_t layer, NativeStream stream) {
+  return Guarded([&] { return front_->WaitLayer(ticket, layer, stream); });
+}
+
 Status Engine::Collect(Ticket ticket, std::span<BlockHandle> handles) {
   return Guarded([&] { return front_->Collect(ticket, handles); });
 }

@@ -157,6 +157,9 @@ bool EngineCore::Step(Instant now) {
   KVFERRY_CHECK(now >= now_);
   now_ = now;
   bool has_done = desk_.Reap(now, *this) > 0;
+  if (device_ != nullptr) {
+    has_done = device_->Step(now, *this) > 0 || has_done;
+  }
   if (nvme_ != nullptr) {
     nvme_->SetNow(now);
     has_done = ring_->Reap(now) > 0 || has_done;
@@ -167,6 +170,7 @@ bool EngineCore::Step(Instant now) {
     has_done = nvme_->StepStore() || has_done;
   }
   ServeReady();
+  StartSums();
   if (now >= next_deadline_) {
     EndExpired(now);
   }
@@ -190,6 +194,9 @@ bool EngineCore::Step(Instant now) {
   if (nvme_ != nullptr) {
     has_done = nvme_->StartTransfers() || has_done;
   }
+  if (device_ != nullptr) {
+    device_->Start(now);
+  }
   desk_.Flush();
   // What was begun, or freed on the way, may let something else begin that was looked at before.
   return has_done || has_moved_ || InFlight() != in_flight;
@@ -211,6 +218,9 @@ void EngineCore::OnPieceDone(CopyJob::Kind kind, const CopyPiece& piece) noexcep
       break;
     case CopyJob::Kind::kCopyAndSum:
       OnPutCopied(piece);
+      break;
+    case CopyJob::Kind::kSum:
+      OnSummed(piece);
       break;
     case CopyJob::Kind::kCopy:
     case CopyJob::Kind::kCopyAndVerify:
@@ -277,6 +287,9 @@ EngineStats EngineCore::Stats() const {
   if (nvme_ != nullptr) {
     nvme_->AddTo(stats);
   }
+  if (device_ != nullptr) {
+    device_->AddTo(stats);
+  }
   stats.index_bytes = book_.index().memory_bytes() + book_.entry_bytes() + host_->policy_bytes();
   stats.history_blocks = book_.history().blocks();
   stats.history_bytes = book_.history().memory_bytes();
@@ -317,6 +330,9 @@ void EngineCore::CheckInvariants() const {
   }
   if (nvme_ != nullptr) {
     nvme_->CountReaders(readers);
+  }
+  for (const RecordIndex record : in_doubt_) {
+    ++readers[NumberOf(record)];
   }
   book_.index().ForEach([&](RecordIndex record) {
     const BlockRecord& block = book_.index()[record];

@@ -18,6 +18,7 @@
 #include "engine/block_book.h"
 #include "engine/call.h"
 #include "engine/copy_desk.h"
+#include "engine/device_arrows.h"
 #include "engine/durable_namespaces.h"
 #include "engine/host_cache.h"
 #include "engine/namespace_table.h"
@@ -51,7 +52,7 @@ class RequestSink {
 // docs/architecture.md tells the life of a block.
 //
 // Thread-confined to the mover thread, except Match() and held().
-class EngineCore final : private CopySink, private OnboardSink {
+class EngineCore final : private CopySink, private OnboardSink, private DeviceSink {
   struct Token {};  // Only Create can name it.
 
  public:
@@ -109,6 +110,11 @@ class EngineCore final : private CopySink, private OnboardSink {
   // The engine closes: what waits to be written down is given up, what was written becomes durable.
   void StopOffloads();
 
+  // Calls that name a device are given from now on. Borrowed; `device` is the mover's as this is.
+  void AttachDevice(DeviceArrows& device) { device_ = &device; }
+  // A lost device may touch host memory as long as the process lives: it must stay mapped.
+  bool is_memory_in_doubt() const noexcept { return is_memory_in_doubt_; }
+
   // Takes up a call under a number that is not in use. It ends through the sink.
   void Start(std::uint32_t request, const Call& call);
   // Ends it early, with `code` (kCancelled, ...). Nothing happens if it has ended.
@@ -124,7 +130,9 @@ class EngineCore final : private CopySink, private OnboardSink {
   bool Step(Instant now);
   // When a step is needed at the latest if nothing else happens.
   Instant next_deadline() const noexcept {
-    return nvme_ == nullptr ? next_deadline_ : std::min(next_deadline_, nvme_->next_deadline());
+    const Instant device = device_ == nullptr ? Instant::max() : device_->next_deadline();
+    const Instant own = std::min(next_deadline_, device);
+    return nvme_ == nullptr ? own : std::min(own, nvme_->next_deadline());
   }
   // Requests that have not ended.
   std::uint32_t unfinished() const noexcept { return requests_.active(); }
@@ -187,14 +195,25 @@ class EngineCore final : private CopySink, private OnboardSink {
   Status WhyNotHeld(const Operation& operation) const;
   void ServeReady();
   void OnReadCopied(CopyJob::Kind kind, const CopyPiece& piece);
+  void EndRead(std::uint32_t operation, MissReason reason);
   TransferClass ClassOf(const Request& request) const;
 
   // core_put.cc.
   Progress BeginPut(std::uint32_t request);
   void BeginFill(std::uint32_t request, RecordIndex record);
   void OnPutCopied(const CopyPiece& piece);
+  // The place that a put was to fill holds nothing.
+  void FailPut(std::uint32_t operation, MissReason reason, bool is_in_doubt);
   // Somebody wants the block, which is in host memory, once more.
   void NoteTouch(const Request& request, RecordIndex record);
+
+  // core_device.cc: what Put and Get do where blocks lie in a server's tensors.
+  void AddDeviceCopy(std::uint32_t operation, Arrow arrow, TransferClass transfer_class);
+  void OnDeviceCopied(std::uint32_t operation, DeviceEnd end) noexcept override;
+  // The checksum of the operation's host copy is wanted, as soon as there is a job for it.
+  void QueueSum(std::uint32_t operation);
+  void StartSums();
+  void OnSummed(const CopyPiece& piece);
 
   // core_erase.cc.
   Progress BeginErase(std::uint32_t request);
@@ -228,6 +247,9 @@ class EngineCore final : private CopySink, private OnboardSink {
   std::unique_ptr<HostCache> host_;
   DurableNamespaces durable_namespaces_;
   std::unique_ptr<NvmeArrows> nvme_;  // Null while the tier is off, or where there is none.
+  DeviceArrows* device_ = nullptr;    // Null: no GPU is used.
+  bool is_memory_in_doubt_ = false;
+  std::vector<RecordIndex> in_doubt_;  // Whose host copies keep their places for good.
   bool takes_offloads_ = true;
   RequestTable requests_;
   std::vector<HeldBlock> handles_;
@@ -236,6 +258,8 @@ class EngineCore final : private CopySink, private OnboardSink {
   std::vector<std::uint32_t> awaiting_durable_;  // Operations.
   std::uint32_t first_ready_ = kNone;            // Operations that wait for a copy job.
   std::uint32_t last_ready_ = kNone;
+  std::uint32_t first_unsummed_ = kNone;  // Those that wait for a checksum's job.
+  std::uint32_t last_unsummed_ = kNone;
   // How requests end that do not end well, made beforehand: a step allocates nothing.
   std::array<Status, 10> endings_;  // By code.
   bool has_moved_ = false;  // Something was freed or finished since stalled requests were tried.

@@ -84,7 +84,8 @@ EngineCore::Options CoreOptions(const EngineOptions& options, std::uint64_t host
 
 }  // namespace
 
-Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& options) {
+Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& options,
+                                                       const DeviceSeams& seams) {
   KVFERRY_RETURN_IF_ERROR(options.Validate());
   KVFERRY_ASSIGN_OR_RETURN(const std::uint64_t host_bytes, HostBytes(options.host));
   EngineOptions effective = options;
@@ -93,6 +94,7 @@ Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& opti
   KVFERRY_RETURN_IF_ERROR(CheckTables(effective, ReadMemoryLimit()));
   try {
     auto front = std::make_unique<EngineFront>(Token(), options);
+    front->seams_ = seams;
     tiers::HostSlabOptions slab_options;
     slab_options.memory.bytes = host_bytes;
     slab_options.memory.huge_pages = PagesOf(options.host.huge_pages);
@@ -295,6 +297,11 @@ Result<Ticket> EngineFront::Submit(const Call& call, CompletionQueue& queue) {
     slot.is_read = call.kind != Call::Kind::kPut && call.kind != Call::Kind::kErase;
     slot.generation = slot.generation == 0xffffffff ? 1 : slot.generation + 1;
     ticket.generation = slot.generation;
+    if (call.is_device) {
+      const bool is_awaited = call.kind == Call::Kind::kGet;
+      device_->Begin({ticket.entry, is_awaited ? ticket.generation : 0},
+                     static_cast<std::uint32_t>(call.keys.size()), {call.tensors, call.event});
+    }
     inbox_.calls.emplace_back(ticket.entry, call);
   }
   bell_.Ring();

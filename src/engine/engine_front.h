@@ -15,6 +15,7 @@
 #include "engine/call.h"
 #include "engine/completion_queue.h"
 #include "engine/copy_arena.h"
+#include "engine/device_opening.h"
 #include "engine/engine_core.h"
 #include "engine/mover_bell.h"
 #include "engine/namespace_table.h"
@@ -32,7 +33,9 @@ class EngineFront final : private RequestSink {
   struct Token {};  // Only Open can name it.
 
  public:
-  static Result<std::unique_ptr<EngineFront>> Open(const EngineOptions& options);
+  // `seams` is for tests, and for Engine as it is by default.
+  static Result<std::unique_ptr<EngineFront>> Open(const EngineOptions& options,
+                                                   const DeviceSeams& seams = {});
   EngineFront(Token token, const EngineOptions& options);
   EngineFront(const EngineFront&) = delete;
   EngineFront& operator=(const EngineFront&) = delete;
@@ -47,6 +50,12 @@ class EngineFront final : private RequestSink {
   Result<Ticket> Put(const PutRequest& request, CompletionQueue& queue);
   Result<Ticket> Get(const GetRequest& request, CompletionQueue& queue);
   Result<Ticket> Name(Call::Kind kind, const KeysRequest& request, CompletionQueue& queue);
+
+  Result<TensorsHandle> RegisterTensors(const DeviceTensors& tensors);
+  Status UnregisterTensors(TensorsHandle tensors);
+  Result<Ticket> PutFromDevice(const DevicePutRequest& request, CompletionQueue& queue);
+  Result<Ticket> GetToDevice(const DeviceGetRequest& request, CompletionQueue& queue);
+  Status WaitLayer(Ticket ticket, std::uint32_t layer, NativeStream stream);
 
   Status Collect(Ticket ticket, std::span<BlockHandle> handles);
   void Discard(Ticket ticket);
@@ -88,6 +97,9 @@ class EngineFront final : private RequestSink {
                       std::span<const BlockKey> keys,
                       const RequestOptions& options) const;
   Result<Ticket> Submit(const Call& call, CompletionQueue& queue);
+  // Ok where there is a device; else why not.
+  Status CheckDevice() const;
+  Result<Ticket> SubmitToDevice(Call call, const DeviceArrows::Wish& wish, CompletionQueue& queue);
   bool IsCurrent(Ticket ticket) const KVFERRY_REQUIRES(mutex_);
   static bool IsCancelWanted(const Slot& slot) {
     return slot.state == State::kActive && slot.is_cancel_wanted;
@@ -99,6 +111,8 @@ class EngineFront final : private RequestSink {
   void RunMover();
   void TellBegun(const Status& status);
   void MoveUntilClosed();
+  // Opens the GPU, on the mover thread. An error where it is required.
+  Status OpenDeviceIfWanted();
   // Hands the core what callers have asked for; whether that was anything.
   bool TakeInbox();
   // Hands callers the completions of the last step, with the numbers that count them.
@@ -119,6 +133,9 @@ class EngineFront final : private RequestSink {
   std::unique_ptr<tiers::HostSlabs> slabs_;
   std::unique_ptr<tiers::PageToucher> toucher_;  // Null: pages come when they are touched.
   std::unique_ptr<CopyArena> arena_;
+  DeviceSeams seams_;
+  std::unique_ptr<DeviceArrows> device_;  // Null: no GPU is used. Made before Open returns.
+  Status device_status_;                  // Why there is none.
   std::unique_ptr<EngineCore> core_;
   std::unique_ptr<NvmeKeeper> nvme_;  // Null: no NVMe tier.
 

@@ -73,6 +73,10 @@ std::string ToString(const EngineStats& stats) {
   AddTier(table, "NVMe", stats.nvme);
   table.push_back('\n');
   AddRow(table, "arrow", {"moved", "in flight", "blocks", "failures"});
+  if (stats.hbm.is_on || stats.offload_hbm_to_host.blocks + stats.onboard_host_to_hbm.blocks > 0) {
+    AddArrow(table, "offload HBM to host", stats.offload_hbm_to_host);
+    AddArrow(table, "onboard host to HBM", stats.onboard_host_to_hbm);
+  }
   AddArrow(table, "offload host to NVMe", stats.offload_host_to_nvme);
   AddArrow(table, "onboard NVMe to host", stats.onboard_nvme_to_host);
 

@@ -316,7 +316,8 @@ void HostCache::Publish(RecordIndex record, const Checksum& checksum) {
   });
 }
 
-void HostCache::Abandon(RecordIndex record, MissReason reason) {
+// A filling copy that nobody wants any more drains.
+void HostCache::StopFilling(RecordIndex record) {
   const BlockRecord& block = book_.index()[record];
   KVFERRY_CHECK(block.host_state == CopyState::kFilling);
   if (block.entry != kNoEntry) {
@@ -328,12 +329,27 @@ void HostCache::Abandon(RecordIndex record, MissReason reason) {
   book_.index().use(record).set_filler(0);
   book_.index().Update(record,
                        [](BlockRecord& changed) { changed.host_state = CopyState::kDraining; });
+}
+
+void HostCache::Abandon(RecordIndex record, MissReason reason) {
+  const BlockRecord& block = book_.index()[record];
+  StopFilling(record);
   FreePlace(record);
   if (block.is_indexed && block.nvme_state != CopyState::kResident) {
     book_.Depart(record, reason);
   }
   book_.TakeBack(*policy_);
   book_.ReleaseIfUnused(record);
+}
+
+void HostCache::Quarantine(RecordIndex record, MissReason reason) {
+  StopFilling(record);
+  book_.index().use(record).readers = 1;
+  const BlockRecord& block = book_.index()[record];
+  if (block.is_indexed && block.nvme_state != CopyState::kResident) {
+    book_.Depart(record, reason);
+  }
+  book_.TakeBack(*policy_);
 }
 
 void HostCache::Withdraw(RecordIndex record, RemoveReason reason) {

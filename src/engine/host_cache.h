@@ -86,6 +86,9 @@ class HostCache {
   void Publish(RecordIndex record, const Checksum& checksum);
   // The fill failed: the place is free again. A record without another copy departs for `reason`.
   void Abandon(RecordIndex record, MissReason reason);
+  // The same, but something may write to the place as long as the process lives: it is never given
+  // again. The record stays with it, and has a reader for good.
+  void Quarantine(RecordIndex record, MissReason reason);
   // A resident copy goes: at once, or when its last reader and handle are gone (Settle). The record
   // stays as it is.
   void Withdraw(RecordIndex record, RemoveReason reason);
@@ -129,6 +132,7 @@ class HostCache {
   void PrefetchVictims();
   void Evict(RecordIndex record, MissReason reason);
   void FreePlace(RecordIndex record);
+  void StopFilling(RecordIndex record);
   void BeginFilling(RecordIndex record, tiers::HostSlot slot);
 
   Options options_;

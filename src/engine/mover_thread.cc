@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/log.h"
 #include "engine/engine_front.h"
 
 namespace kvferry::engine {
@@ -27,21 +28,50 @@ void EngineFront::TellBegun(const Status& status) {
   begun_.NotifyOne();
 }
 
-// The ring of the NVMe tier is made and given up here, since it belongs to this thread.
+Status EngineFront::OpenDeviceIfWanted() {
+  if (options_.hbm.mode == HbmMode::kOff) {
+    return Status::Ok();
+  }
+  auto opened = OpenDevice(options_, seams_, slabs_->memory().bytes());
+  if (opened.ok()) {
+    device_ = std::move(*opened);
+    core_->AttachDevice(*device_);
+    return Status::Ok();
+  }
+  device_status_ = opened.status().WithContext("HBM tier");
+  if (options_.hbm.is_required) {
+    return device_status_;
+  }
+  LogWarning("HBM tier: off: " + opened.status().ToString());
+  return Status::Ok();
+}
+
+// The GPU is opened and let go of on this thread, which works with it. The ring of the NVMe tier is
+// made and given up here, since it belongs to this thread.
 void EngineFront::RunMover() {
-  if (nvme_ != nullptr) {
-    const Status attached = nvme_->Begin(*core_);
-    if (!attached.ok()) {
+  Status begun = OpenDeviceIfWanted();
+  if (begun.ok() && nvme_ != nullptr) {
+    begun = nvme_->Begin(*core_);
+    if (!begun.ok()) {
       nvme_->End(*core_, false);
-      TellBegun(attached);
-      return;
     }
   }
-  TellBegun(Status::Ok());
-  MoveUntilClosed();
+  TellBegun(begun);
+  if (begun.ok()) {
+    MoveUntilClosed();
+  }
+  if (device_ != nullptr) {
+    device_->End();
+  }
+  if (!begun.ok()) {
+    return;
+  }
   if (nvme_ != nullptr) {
     is_stalled_ = core_->nvme() != nullptr && !core_->nvme()->is_quiet();
     nvme_->End(*core_, is_stalled_);
+  }
+  if (core_->is_memory_in_doubt()) {
+    slabs_->LeaveMapped();
   }
 }
 

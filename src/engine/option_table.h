@@ -46,6 +46,17 @@ inline constexpr std::uint64_t kNumberedBlocksMax = (std::uint64_t{1} << 28) - 1
 inline constexpr std::uint64_t kMillisecondsMax = 3'600'000;
 
 template <class Options, class Visit>
+void VisitHbmOptions(Options& hbm, Visit& visit) {
+  using enum OptionUnit;
+  visit(OptionFacts{.name = "hbm.mode"}, hbm.mode);
+  visit(OptionFacts{"hbm.device", 0, 255, kCount, false,
+                    "it counts the GPUs that the process sees, from 0"},
+        hbm.device);
+  visit(OptionFacts{.name = "hbm.runtime_path", .unit = kPath}, hbm.runtime_path);
+  visit(OptionFacts{.name = "hbm.is_required"}, hbm.is_required);
+}
+
+template <class Options, class Visit>
 void VisitNvmeOptions(Options& nvme, Visit& visit) {
   using enum OptionUnit;
   visit(OptionFacts{.name = "nvme.paths", .unit = kPath}, nvme.paths);
@@ -97,6 +108,7 @@ void VisitOptions(Options& options, Visit&& visit) {
   visit(OptionFacts{"host.held_percent", 1, 100, kPercent, false,
                     "it is the part of host.bytes that handles may keep"},
         options.host.held_percent);
+  VisitHbmOptions(options.hbm, visit);
   VisitNvmeOptions(options.nvme, visit);
   visit(OptionFacts{"history.blocks_max", 0, (std::uint64_t{1} << 28) - 2, kCount, false,
                     "each takes up to 16 bytes, and 65,536 do for most"},
@@ -149,12 +161,15 @@ concept Choice = std::is_enum_v<Field>;
 
 // Empty for a number that is none of the values.
 std::string_view NameOf(HugePages value);
+std::string_view NameOf(HbmMode value);
 std::string_view NameOf(NvmeIo value);
 // Whether `name` is one of a value; sets it if so.
 bool ReadChoice(std::string_view name, HugePages& value);
+bool ReadChoice(std::string_view name, HbmMode& value);
 bool ReadChoice(std::string_view name, NvmeIo& value);
 // "none, transparent or reserved".
 std::string_view NamesLike(HugePages any);
+std::string_view NamesLike(HbmMode any);
 std::string_view NamesLike(NvmeIo any);
 
 }  // namespace kvferry::engine

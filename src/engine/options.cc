@@ -27,6 +27,8 @@ struct Named {
 constexpr std::array<Named<HugePages>, 3> kHugePages = {{{"none", HugePages::kNone},
                                                          {"transparent", HugePages::kTransparent},
                                                          {"reserved", HugePages::kReserved}}};
+constexpr std::array<Named<HbmMode>, 2> kHbmModes = {
+    {{"off", HbmMode::kOff}, {"attached", HbmMode::kAttached}}};
 constexpr std::array<Named<NvmeIo>, 3> kNvmeIo = {
     {{"auto", NvmeIo::kAuto}, {"io_uring", NvmeIo::kUring}, {"threads", NvmeIo::kThreads}}};
 
@@ -94,7 +96,7 @@ class RangeChecker {
   void operator()(const OptionFacts&, const std::vector<std::string>&) {}  // In CheckNvme.
   void operator()(const OptionFacts& facts, const std::string& policy) {
     if (facts.unit == OptionUnit::kPath) {
-      return;  // In CheckNvme.
+      return;  // In CheckNvme and CheckHbm.
     }
     const auto created = CreateEvictionPolicy(policy, {.entries_max = 2, .residents_max = 1});
     Keep(created.status().WithContext(facts.name));
@@ -270,6 +272,18 @@ Status CheckNvme(const NvmeTierOptions& nvme, std::uint64_t block_bytes) {
   return Status::Ok();
 }
 
+Status CheckHbm(const HbmTierOptions& hbm) {
+  if (hbm.runtime_path.empty()) {
+    return Status::Ok();
+  }
+  KVFERRY_RETURN_IF_ERROR(CheckPath("hbm.runtime_path", hbm.runtime_path));
+  return hbm.mode != HbmMode::kOff
+             ? Status::Ok()
+             : Invalid(
+                   "hbm.runtime_path is given and hbm.mode is \"off\": set hbm.mode to "
+                   "\"attached\", or leave both out");
+}
+
 Status CheckTogether(const EngineOptions& options) {
   const std::uint64_t blocks = options.host.bytes / options.block_bytes;
   if (options.host.bytes != 0 && blocks < kHostBlocksMin) {
@@ -284,6 +298,7 @@ Status CheckTogether(const EngineOptions& options) {
                    ": together they may be at most " + CountText(kNumberedBlocksMax) +
                    "; raise block_bytes, or lower the other two");
   }
+  KVFERRY_RETURN_IF_ERROR(CheckHbm(options.hbm));
   return CheckNvme(options.nvme, options.block_bytes);
 }
 
@@ -305,6 +320,9 @@ Status OutOfRange(const OptionFacts& facts, std::string_view value) {
 std::string_view NameOf(HugePages value) {
   return NameIn<HugePages>(kHugePages, value);
 }
+std::string_view NameOf(HbmMode value) {
+  return NameIn<HbmMode>(kHbmModes, value);
+}
 std::string_view NameOf(NvmeIo value) {
   return NameIn<NvmeIo>(kNvmeIo, value);
 }
@@ -312,12 +330,18 @@ std::string_view NameOf(NvmeIo value) {
 bool ReadChoice(std::string_view name, HugePages& value) {
   return ReadFrom<HugePages>(kHugePages, name, value);
 }
+bool ReadChoice(std::string_view name, HbmMode& value) {
+  return ReadFrom<HbmMode>(kHbmModes, name, value);
+}
 bool ReadChoice(std::string_view name, NvmeIo& value) {
   return ReadFrom<NvmeIo>(kNvmeIo, name, value);
 }
 
 std::string_view NamesLike(HugePages /*any*/) {
   return "none, transparent or reserved";
+}
+std::string_view NamesLike(HbmMode /*any*/) {
+  return "off or attached";
 }
 std::string_view NamesLike(NvmeIo /*any*/) {
   return "auto, io_uring or threads";

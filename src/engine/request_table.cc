@@ -12,9 +12,12 @@ constexpr std::uint32_t kOperationsMin = 2 * kWindowBlocks;
 
 }  // namespace
 
+std::uint32_t RequestTable::OperationsMax(std::uint32_t requests_max) {
+  return std::max(kOperationsMin, 2 * kFairShare * requests_max);
+}
+
 RequestTable::RequestTable(std::uint32_t requests_max)
-    : requests_(requests_max),
-      operations_(std::max(kOperationsMin, 2 * kFairShare * requests_max)) {
+    : requests_(requests_max), operations_(OperationsMax(requests_max)) {
   free_.reserve(operations_.size());
   for (std::uint32_t number = operations_max(); number > 0; --number) {
     free_.push_back(number - 1);

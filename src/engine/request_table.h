@@ -83,6 +83,7 @@ class RequestTable {
  public:
   static constexpr std::uint32_t kFairShare = 4;
 
+  static std::uint32_t OperationsMax(std::uint32_t requests_max);
   explicit RequestTable(std::uint32_t requests_max);
 
   std::uint32_t requests_max() const { return static_cast<std::uint32_t>(requests_.size()); }

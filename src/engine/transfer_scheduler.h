@@ -14,8 +14,13 @@ namespace kvferry::engine {
 enum class TransferClass : std::uint8_t { kDemand, kDeadlinePrefetch, kPromotion, kWriteBack };
 inline constexpr std::size_t kTransferClassCount = 4;
 
-enum class Arrow : std::uint8_t { kOffloadHostToNvme, kOnboardNvmeToHost };
-inline constexpr std::size_t kArrowCount = 2;
+enum class Arrow : std::uint8_t {
+  kOffloadHostToNvme,
+  kOnboardNvmeToHost,
+  kOffloadHbmToHost,
+  kOnboardHostToHbm,
+};
+inline constexpr std::size_t kArrowCount = 4;
 
 // Caps the bytes in flight of one arrow at two milliseconds of its measured bandwidth, and never
 // below two transfers. The bandwidth is the best of the last windows in which the arrow was busy

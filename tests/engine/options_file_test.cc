@@ -175,7 +175,7 @@ TEST(OptionsFileTest, RefusesUnknownKeysWithTheNearestOne) {
             "engine.toml:2: 'hots.policy' is no option; did you mean 'host.policy'?");
   EXPECT_EQ(Refusal("policy = \"auto\"\n"),
             "engine.toml:1: 'policy' is no option; did you mean 'host.policy'?");
-  EXPECT_THAT(Refusal("[hbm]\n"), StartsWith("engine.toml:1: 'hbm' is no option"));
+  EXPECT_THAT(Refusal("[gpu]\n"), StartsWith("engine.toml:1: 'gpu' is no option"));
   EXPECT_EQ(Refusal("[nvme]\npath = \"/mnt/a\"\n"),
             "engine.toml:2: 'nvme.path' is no option; did you mean 'nvme.paths'?");
   EXPECT_THAT(Refusal("\"a\\u001bb\" = 1\n"), StartsWith("engine.toml:1: 'a?b' is no option"));

@@ -41,8 +41,9 @@ NvmeTierOptions WithDrives(std::vector<std::string> paths) {
   [[maybe_unused]] const auto& [h1, h2, h3, h4, h5, h6, h7] = HostTierOptions();
   [[maybe_unused]] const auto& [n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14] =
       NvmeTierOptions();
+  [[maybe_unused]] const auto& [g1, g2, g3, g4] = HbmTierOptions();
   [[maybe_unused]] const auto& [d1] = HistoryOptions();
-  [[maybe_unused]] const auto& [e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13] =
+  [[maybe_unused]] const auto& [e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14] =
       EngineOptions();
 }
 
@@ -149,7 +150,7 @@ TEST(EngineOptionsTest, RefusesEachNumberBeyondItsBounds) {
 
   engine::VisitOptions(options, try_bounds);
 
-  EXPECT_EQ(refused.size(), 37U);
+  EXPECT_EQ(refused.size(), 38U);
   EXPECT_OK(options.Validate());
 }
 
@@ -208,6 +209,21 @@ TEST(EngineOptionsTest, ChecksThePathsOfDrives) {
   EXPECT_OK(options.Validate());
 }
 
+TEST(EngineOptionsTest, ChecksTheGpu) {
+  EngineOptions options;
+  options.hbm.mode = static_cast<HbmMode>(7);
+  EXPECT_EQ(MessageOf(options), "hbm.mode is 7: it must be off or attached");
+  options.hbm.mode = HbmMode::kOff;
+  options.hbm.runtime_path = "/opt/libcudart.so.13";
+  EXPECT_EQ(MessageOf(options),
+            "hbm.runtime_path is given and hbm.mode is \"off\": set hbm.mode to \"attached\", or "
+            "leave both out");
+  options.hbm.mode = HbmMode::kAttached;
+  EXPECT_OK(options.Validate());
+  options.hbm.runtime_path = "a?";
+  EXPECT_THAT(MessageOf(options), StartsWith("hbm.runtime_path is \"a?\": it must be of"));
+}
+
 TEST(EngineOptionsTest, ChecksTheCapacityOfDrives) {
   EngineOptions options;
   options.nvme = WithDrives({"/mnt/a", "/mnt/b"});
@@ -262,6 +278,7 @@ TEST(EngineOptionsTest, PrintsOneLineAnOption) {
   options.seed = ~std::uint64_t{0};
   options.nvme = WithDrives({"/mnt/a", "b"});
   options.nvme.io = NvmeIo::kUring;
+  options.hbm.mode = HbmMode::kAttached;
 
   EXPECT_EQ(ToString(options),
             "host.bytes = 68719476736\n"
@@ -271,6 +288,10 @@ TEST(EngineOptionsTest, PrintsOneLineAnOption) {
             "host.verify_on_get = false\n"
             "host.policy = \"a\\\"b\\\\c\\u000A\"\n"
             "host.held_percent = 50\n"
+            "hbm.mode = \"attached\"\n"
+            "hbm.device = 0\n"
+            "hbm.runtime_path = \"\"\n"
+            "hbm.is_required = true\n"
             "nvme.paths = [\"/mnt/a\", \"b\"]\n"
             "nvme.manifest_path = \"\"\n"
             "nvme.capacity_bytes = 1073741824\n"

@@ -116,7 +116,7 @@ Result<std::unique_ptr<HostMemory>> HostMemory::Map(const HostMemoryOptions& opt
 }
 
 HostMemory::~HostMemory() {
-  if (!bytes_.empty()) {
+  if (!bytes_.empty() && !is_left_mapped_) {
     KVFERRY_CHECK(::munmap(bytes_.data(), mapped_bytes_) == 0);
   }
 }

@@ -29,8 +29,8 @@ struct HostMemoryOptions {
 // The area starts on a multiple of 2 MiB and reads as zeros. It is left out of core dumps and of
 // forked children, where touching it is a fault.
 //
-// Thread-safe: nothing changes between Map and destruction. Whoever uses the bytes must be done
-// before that.
+// Thread-safe but for LeaveMapped: nothing else changes between Map and destruction. Whoever uses
+// the bytes must be done before that.
 class HostMemory {
   struct Token {};  // Only Map can name it.
 
@@ -51,12 +51,15 @@ class HostMemory {
   HugePages huge_pages() const noexcept { return huge_pages_; }
   // Whether the system took the wish for a node; containers may forbid it, which is no error.
   bool is_on_node() const noexcept { return is_on_node_; }
+  // A device may write to the bytes as long as the process lives: they stay mapped for good.
+  void LeaveMapped() noexcept { is_left_mapped_ = true; }
 
  private:
   std::span<std::byte> bytes_;
   std::size_t mapped_bytes_ = 0;
   HugePages huge_pages_ = HugePages::kNone;
   bool is_on_node_ = false;
+  bool is_left_mapped_ = false;
 };
 
 // The numbers of the memory nodes that are online, ascending; empty where the kernel has none.

@@ -96,6 +96,8 @@ class HostSlabs {
   HostUsage usage() const noexcept;
   HostClassUsage class_usage(std::uint32_t class_index) const noexcept;
   const HostMemory& memory() const noexcept { return *memory_; }
+  // As HostMemory has it.
+  void LeaveMapped() noexcept { memory_->LeaveMapped(); }
 
   // Compares all that is recorded more than once: bits, counts, lists, pool. For tests and the
   // simulation; takes time by the size of the area. kInternal, naming what is wrong.

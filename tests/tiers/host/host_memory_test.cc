@@ -2,6 +2,7 @@
 // folders.
 #include "tiers/host/host_memory.h"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,6 +109,17 @@ TEST(HostMemoryTest, IsNotMappedInAForkedChild) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(HostMemoryTest, StaysMappedWhereADeviceMayStillWrite) {
+  auto memory = HostMemory::Map({.bytes = 2 * kMiB, .huge_pages = HugePages::kNone});
+  ASSERT_OK(memory);
+  const std::span<std::byte> bytes = (*memory)->bytes();
+  bytes[0] = std::byte{0x5a};
+  (*memory)->LeaveMapped();
+  memory->reset();
+  EXPECT_TRUE(CanRead(bytes.data(), std::byte{0x5a}));
+  EXPECT_EQ(::munmap(bytes.data(), bytes.size()), 0);
 }
 
 TEST(HostMemoryTest, RefusesSizesThatCannotBe) {
