@@ -70,6 +70,9 @@ void EngineCore::Advance(std::uint32_t number) {
       break;
     }
   }
+  if (request.call.is_device && request.limit < request.call.keys.size()) {
+    device_->NoteMissing(number);
+  }
   // One that was queued meanwhile has its turn again, and ends then.
   if (request.operations == 0 && !request.is_queued &&
       (request.ending != StatusCode::kOk || request.next >= end())) {

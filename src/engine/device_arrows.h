@@ -77,6 +77,8 @@ class DeviceArrows {
   virtual void Add(const DeviceCopy& copy) = 0;
   // Copies of the request end as soon as they can; the sink is told by a later Step.
   virtual void Cancel(std::uint32_t request) = 0;
+  // A block of the request will not be in place: WaitLayer() says so from here on.
+  virtual void NoteMissing(std::uint32_t request) = 0;
   // Every copy of the request has ended. `is_complete`: all of its blocks are in place.
   virtual void EndRequest(std::uint32_t request, const Admitted& admitted, bool is_complete) = 0;
   // Tells the sink what has ended; how many copies.

@@ -58,6 +58,7 @@ class HbmArrows final : public DeviceArrows {
 
   void Add(const DeviceCopy& copy) override;
   void Cancel(std::uint32_t request) override;
+  void NoteMissing(std::uint32_t request) override { callers_->NoteMissing(request); }
   void EndRequest(std::uint32_t request, const Admitted& admitted, bool is_complete) override;
   std::size_t Step(Instant now, DeviceSink& sink) override;
   void Start(Instant now) override;

@@ -264,13 +264,24 @@ void HbmCallers::ForgetMove(std::uint32_t request, tiers::HbmMoveId move, const 
   }
 }
 
+void HbmCallers::SetMissing(Awaited& awaited) {
+  if (awaited.failure.ok()) {
+    awaited.failure = Status::Error(
+        StatusCode::kDataLoss, "not every block was there; the completion says how many are ready");
+  }
+}
+
+void HbmCallers::NoteMissing(std::uint32_t request) {
+  const MutexLock lock(mutex_);
+  SetMissing(awaited_[request]);
+}
+
 void HbmCallers::EndRequest(std::uint32_t request, bool is_complete) {
   const MutexLock lock(mutex_);
   Awaited& awaited = awaited_[request];
   awaited.has_ended = true;
-  if (awaited.failure.ok() && !is_complete) {
-    awaited.failure = Status::Error(
-        StatusCode::kDataLoss, "not every block was there; the completion says how many are ready");
+  if (!is_complete) {
+    SetMissing(awaited);
   }
 }
 

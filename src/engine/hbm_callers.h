@@ -71,6 +71,7 @@ class HbmCallers {
       KVFERRY_EXCLUDES(mutex_);
   void ForgetMove(std::uint32_t request, tiers::HbmMoveId move, const Status& status)
       KVFERRY_EXCLUDES(mutex_);
+  void NoteMissing(std::uint32_t request) KVFERRY_EXCLUDES(mutex_);
   void EndRequest(std::uint32_t request, bool is_complete) KVFERRY_EXCLUDES(mutex_);
   std::uint32_t registered() const KVFERRY_EXCLUDES(mutex_);
   // Lets go of all that is the device's. What is called later is refused.
@@ -97,6 +98,7 @@ class HbmCallers {
   };
   static constexpr std::uint32_t kNobody = 0xffffffff;
 
+  static void SetMissing(Awaited& awaited);
   Status CheckIsOpen() const KVFERRY_REQUIRES(mutex_);
   Status CheckSizes(const tiers::PagedTensors& tensors, const DeviceTensors& described) const;
   // The tensors of a handle; null for a stale one.

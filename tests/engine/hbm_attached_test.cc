@@ -246,6 +246,70 @@ TEST(HbmLateStreamTest, EndsItsRequestByTheDeadline) {
   EXPECT_EQ(server.engine().Match(server.space(), late).blocks(), 0U);
 }
 
+// A round of a put and a get, of which any call may be refused and any request may fail.
+void PlayRound(HbmServer& server, bool is_well) {
+  const std::vector<BlockKey> keys = KeysOf(1, 3);
+  const std::array from{HbmServer::At(0), HbmServer::At(1), HbmServer::At(2)};
+  const std::array to{HbmServer::At(4), HbmServer::At(5), HbmServer::At(6)};
+  std::uint32_t ready = 0;
+  for (const bool is_put : {true, false}) {
+    const Result<Ticket> ticket = is_put ? server.Put(keys, from) : server.Get(keys, to);
+    if (!ticket.ok()) {
+      EXPECT_FALSE(is_well) << ticket.status().ToString();
+      continue;
+    }
+    const Completion done = server.Await();
+    EXPECT_EQ(done.ticket, *ticket);
+    EXPECT_TRUE(done.status.ok() || done.status.code() == StatusCode::kUnavailable)
+        << done.status.ToString();
+    ready = done.blocks_ready;
+    EXPECT_TRUE(!is_well || ready == 3) << done.status.ToString();
+  }
+  // Host memory has the right bytes, or none.
+  std::vector<std::byte> memory(HbmServer::kBlockBytes);
+  const std::array<std::byte*, 1> targets{memory.data()};
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const Completion got = server.Await(server.engine().Get(
+        {.in = server.space(), .keys = std::span(keys).subspan(i, 1), .targets = targets},
+        server.queue()));
+    EXPECT_OK(got.status);
+    EXPECT_TRUE(got.blocks_ready == 0 || HbmServer::IsBlock(memory, 1 + i)) << i;
+    EXPECT_TRUE(got.blocks_ready == 1 || i >= ready);
+  }
+}
+
+TEST_P(HbmAttachedTest, EveryRequestEndsWhicheverOperationLosesTheDevice) {
+  for (std::uint32_t nth = 1; nth <= 16 && !HasFailure(); ++nth) {
+    SCOPED_TRACE(nth);
+    HbmServer server(GetParam());
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      server.Produce(i, 1 + i);
+    }
+    ASSERT_OK(server.stream().Synchronize());
+    server.cuda().FailOperation(nth, cudaErrorIllegalAddress);
+    PlayRound(server, false);
+    PlayRound(server, false);
+  }
+}
+
+TEST_P(HbmAttachedTest, EveryRequestEndsWhicheverCallFails) {
+  for (const char* const call :
+       {"cudaMemcpyAsync", "cudaMemcpyBatchAsync", "cudaEventRecord", "cudaEventQuery",
+        "cudaStreamWaitEvent", "cudaStreamIsCapturing", "cudaLaunchKernel"}) {
+    for (std::uint32_t nth = 1; nth <= 5 && !HasFailure(); ++nth) {
+      SCOPED_TRACE(std::string(call) + " " + std::to_string(nth));
+      HbmServer server(testing::ScheduledAs(GetParam()), HbmServer::Options(), nth % 2 == 0);
+      for (std::uint32_t i = 0; i < 3; ++i) {
+        server.Produce(i, 1 + i);
+      }
+      ASSERT_OK(server.stream().Synchronize());
+      server.cuda().FailCall(call, nth, cudaErrorMemoryAllocation);
+      PlayRound(server, false);
+      PlayRound(server, false);
+    }
+  }
+}
+
 TEST_P(HbmAttachedTest, ALostDeviceCostsWhatNeedsItAndNoMore) {
   HbmServer server(GetParam());
   server.PutBlocks(1, 4);
