@@ -35,7 +35,7 @@ bool EngineCore::MayPersist(Request& request) {
 
 EngineCore::Progress EngineCore::BeginPersist(std::uint32_t number) {
   Request& request = requests_[number];
-  if (nvme_ == nullptr) {
+  if (nvme_ == nullptr || is_nvme_lost_) {
     EndEarly(number, StatusCode::kUnavailable);
     return Progress::kNext;
   }
@@ -157,6 +157,18 @@ void EngineCore::CancelDurable(std::uint32_t number) {
   }
   std::erase(awaiting_durable_, number);
   EndOperation(number, MissReason::kTooLate);
+}
+
+void EngineCore::EndPersists(const Status& why) {
+  for (std::uint32_t number = 0; number < requests_.requests_max(); ++number) {
+    Request& request = requests_[number];
+    if (request.is_active && request.call.kind == Call::Kind::kPersist &&
+        request.ending == StatusCode::kOk) {
+      request.refusal = why;
+      requests_.Limit(request, 0, MissReason::kTierOff);
+      EndEarly(number, why.code());
+    }
+  }
 }
 
 // The tier goes off, and what was to be deleted may be found again; another one counts anew.

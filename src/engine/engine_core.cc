@@ -82,7 +82,14 @@ void EngineCore::StopNvme() {
   }
 }
 
+void EngineCore::LoseNvme(const Status& why) {
+  is_nvme_lost_ = true;
+  EndPersists(why);
+  StopNvme();
+}
+
 void EngineCore::DetachNvme() {
+  is_nvme_lost_ = false;
   ForgetErasures();
   nvme_->ForgetCopies();
   nvme_->AddTo(counts_);

@@ -105,6 +105,12 @@ class EngineCore final : private CopySink, private OnboardSink, private DeviceSi
   const NvmeArrows* nvme() const noexcept { return nvme_.get(); }
   // Nothing is begun with it any more.
   void StopNvme();
+  // The files of its store are not where a restart would look for them: as StopNvme, and nothing is
+  // said to be durable any more. `why` is told.
+  void LoseNvme(const Status& why);
+  // Ends every Persist that has not ended, with none of its blocks: those that it had seen to are
+  // not durable any more.
+  void EndPersists(const Status& why);
   // It goes off: its blocks are no hits until it is on again. nvme()->is_quiet() must hold.
   void DetachNvme();
   // The engine closes: what waits to be written down is given up, what was written becomes durable.
@@ -247,6 +253,7 @@ class EngineCore final : private CopySink, private OnboardSink, private DeviceSi
   std::unique_ptr<HostCache> host_;
   DurableNamespaces durable_namespaces_;
   std::unique_ptr<NvmeArrows> nvme_;  // Null while the tier is off, or where there is none.
+  bool is_nvme_lost_ = false;         // While it goes off.
   DeviceArrows* device_ = nullptr;    // Null: no GPU is used.
   bool is_memory_in_doubt_ = false;
   std::vector<RecordIndex> in_doubt_;  // Whose host copies keep their places for good.

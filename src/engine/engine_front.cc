@@ -399,6 +399,7 @@ EngineStats EngineFront::Stats() const {
   const MutexLock lock(mutex_);
   EngineStats stats = stats_;
   stats.requests_refused = refused_;
+  stats.nvme_store.off_reason = nvme_off_reason_;
   return stats;
 }
 

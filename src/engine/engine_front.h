@@ -144,6 +144,7 @@ class EngineFront final : private RequestSink {
   std::vector<std::uint32_t> free_ KVFERRY_GUARDED_BY(mutex_);
   Inbox inbox_ KVFERRY_GUARDED_BY(mutex_);
   EngineStats stats_ KVFERRY_GUARDED_BY(mutex_);
+  std::string nvme_off_reason_ KVFERRY_GUARDED_BY(mutex_);
   ConditionVariable begun_;
   std::optional<Status> has_begun_ KVFERRY_GUARDED_BY(mutex_);  // The mover, and how that went.
   std::uint64_t refused_ KVFERRY_GUARDED_BY(mutex_) = 0;

@@ -25,6 +25,7 @@ Status EngineFront::StartMover() {
 void EngineFront::TellBegun(const Status& status) {
   const MutexLock lock(mutex_);
   has_begun_ = status;
+  nvme_off_reason_ = nvme_ == nullptr ? std::string() : nvme_->reason();
   begun_.NotifyOne();
 }
 
@@ -107,6 +108,9 @@ void EngineFront::Deliver() {
   const EngineStats stats = core_->Stats();
   const MutexLock lock(mutex_);
   stats_ = stats;
+  if (nvme_ != nullptr && nvme_off_reason_ != nvme_->reason()) {
+    nvme_off_reason_ = nvme_->reason();
+  }
   for (Ended& ended : ended_) {
     Slot& slot = slots_[ended.request];
     TakeBackIfErased(slot, ended);

@@ -1,6 +1,7 @@
 // The tier's comings and goings.
 #include "engine/nvme_keeper.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -77,6 +78,11 @@ Status NvmeKeeper::Attach(EngineCore& core) {
   if (status.ok()) {
     mover_bell_.SleepIn(ring_.get());
     last_reason_.clear();
+    const MutexLock lock(mutex_);
+    to_watch_ = std::exchange(opened_.watch, std::nullopt);
+    is_on_ = true;
+    finding_.reset();
+    work_came_.NotifyOne();
     return status;
   }
   last_reason_ = status.ToString();
@@ -96,20 +102,36 @@ void NvmeKeeper::Detach(EngineCore& core, Instant now) {
   ring_.reset();
   try_at_ = now + std::chrono::milliseconds(options_.nvme.probe_ms);
   const MutexLock lock(mutex_);
+  is_on_ = false;
   to_close_ = std::exchange(opened_, {});
-  past_ = past;
+  past_ = std::move(past);
   work_came_.NotifyOne();
+}
+
+bool NvmeKeeper::IsFailing(EngineCore& core) {
+  std::optional<tiers::StoreWatch::Finding> finding;
+  {
+    const MutexLock lock(mutex_);
+    finding = std::exchange(finding_, std::nullopt);
+  }
+  const std::string before = last_reason_;
+  if (finding) {
+    last_reason_ = std::move(finding->what);
+    core.LoseNvme(Status::Error(StatusCode::kUnavailable, last_reason_));
+  } else if (last_reason_.empty() && !core.nvme()->failure().ok()) {
+    last_reason_ = core.nvme()->failure().ToString();
+  }
+  if (last_reason_ != before) {
+    LogWarning("NVMe tier: goes off: " + last_reason_ + "; it is tried again every " +
+               std::to_string(options_.nvme.probe_ms) + " ms");
+  }
+  return !last_reason_.empty();
 }
 
 bool NvmeKeeper::Tend(EngineCore& core, Instant now) {
   if (core.nvme() != nullptr) {
-    if (core.nvme()->failure().ok()) {
+    if (!IsFailing(core)) {
       return false;
-    }
-    if (last_reason_.empty()) {
-      last_reason_ = core.nvme()->failure().ToString();
-      LogWarning("NVMe tier: goes off: " + last_reason_ + "; it is tried again every " +
-                 std::to_string(options_.nvme.probe_ms) + " ms");
     }
     core.StopNvme();
     if (!core.nvme()->is_quiet()) {
@@ -143,6 +165,10 @@ bool NvmeKeeper::Tend(EngineCore& core, Instant now) {
     return true;
   }
   opened_ = std::move(**result);
+  if (opened_.is_made) {
+    core.EndPersists(Status::Error(StatusCode::kUnavailable,
+                                   "what was persisted before the NVMe tier went off is lost"));
+  }
   if (Attach(core).ok()) {
     LogInfo("NVMe tier: on again");
   }
@@ -151,6 +177,10 @@ bool NvmeKeeper::Tend(EngineCore& core, Instant now) {
 
 void NvmeKeeper::End(EngineCore& core, bool is_stalled) {
   mover_bell_.SleepIn(nullptr);
+  {
+    const MutexLock lock(mutex_);
+    is_on_ = false;
+  }
   if (is_stalled) {
     LogWarning("NVMe tier: a drive does not answer; what it was told stays behind with its memory");
     static_cast<void>(ring_.release());
@@ -166,6 +196,45 @@ void NvmeKeeper::End(EngineCore& core, bool is_stalled) {
   opened_ = {};
 }
 
+void NvmeKeeper::WaitForWork() {
+  const Duration pause =
+      std::min<Duration>(kLookPause, std::chrono::milliseconds(options_.nvme.probe_ms));
+  const Instant look_at = Clock::now() + pause;
+  while (!to_close_ && !is_wanted_ && !is_ending_) {
+    if (!is_on_) {
+      work_came_.Wait(mutex_);
+    } else if (Clock::now() < look_at) {
+      work_came_.WaitUntil(mutex_, look_at);
+    } else {
+      return;
+    }
+  }
+}
+
+void NvmeKeeper::LookAtFiles() {
+  tiers::StoreWatch::Finding found = watch_->Look();
+  if (found.fate == tiers::StoreFate::kThere) {
+    return;
+  }
+  {
+    const MutexLock lock(mutex_);
+    finding_ = std::move(found);  // Where the tier has gone off meanwhile, nobody asks.
+  }
+  mover_bell_.Ring();
+}
+
+// What became of the files tells what may be made in their place.
+tiers::StoreFate NvmeKeeper::CloseAfterLook(OpenedNvme& to_close) {
+  if (!watch_) {
+    watch_ = std::move(to_close.watch);
+  }
+  const tiers::StoreFate fate = watch_ ? watch_->Look().fate : tiers::StoreFate::kThere;
+  watch_.reset();
+  to_close.manifest.reset();  // Before the drives, whose locks guard it.
+  to_close = {};
+  return fate;
+}
+
 void NvmeKeeper::Work() {
   while (true) {
     std::optional<OpenedNvme> to_close;
@@ -173,21 +242,26 @@ void NvmeKeeper::Work() {
     NvmePast past;
     {
       const MutexLock lock(mutex_);
-      while (!to_close_ && !is_wanted_ && !is_ending_) {
-        work_came_.Wait(mutex_);
-      }
+      WaitForWork();
       to_close = std::exchange(to_close_, std::nullopt);
       is_wanted = std::exchange(is_wanted_, false) && !is_ending_;
       past = past_;
       // Once: the next attempt may find what this one has made.
       past_.is_manifest_damaged = past.is_manifest_damaged && !is_wanted;
-      if (!to_close && !is_wanted) {
+      if (to_watch_) {
+        watch_ = std::exchange(to_watch_, std::nullopt);
+      }
+      if (is_ending_ && !to_close) {
         return;
       }
     }
     if (to_close) {
-      to_close->manifest.reset();  // Before the drives, whose locks guard it.
-      to_close.reset();
+      past.fate = CloseAfterLook(*to_close);
+      const MutexLock lock(mutex_);
+      past_.fate = past.fate;
+    } else if (watch_ && !is_wanted) {
+      LookAtFiles();
+      continue;
     }
     if (is_wanted) {
       Result<OpenedNvme> opened = OpenNvmeTier(options_, bell_, past);

@@ -1,6 +1,7 @@
 // NvmeKeeper: opens the NVMe tier, closes it when it has failed, and tries it again.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,11 +21,16 @@ namespace kvferry::engine {
 
 // Opening and closing wait for drives, so a thread of its own does both; the mover attaches what is
 // open, and detaches what has failed once nothing of it is in flight. A drive that has stalled
-// keeps the tier as it is: then requests end by their deadlines.
+// keeps the tier as it is: then requests end by their deadlines. The same thread looks whether the
+// store's files are still there (StoreWatch) every kLookPause, or nvme.probe_ms if that is less,
+// since reads and writes of what was deleted go on well, and tell nothing.
 //
 // Open and the destructor are for the thread that owns the engine, the rest for the mover thread.
 class NvmeKeeper {
  public:
+  // What a persist says can be wrong for as long, where somebody takes the files away.
+  static constexpr Duration kLookPause = std::chrono::seconds(1);
+
   // `options` has NVMe paths. Both are borrowed.
   NvmeKeeper(const EngineOptions& options, MoverBell& bell);
   NvmeKeeper(const NvmeKeeper&) = delete;
@@ -42,6 +48,8 @@ class NvmeKeeper {
   bool Tend(EngineCore& core, Instant now);
   // When Tend is to be called at the latest.
   Instant next_deadline() const noexcept { return try_at_; }
+  // Why the tier is off, or goes off; empty while it is on.
+  const std::string& reason() const noexcept { return last_reason_; }
   // The mover ends: gives up the ring, which is quiet. With `is_stalled` it is not, and is leaked
   // with all that it may still write to.
   void End(EngineCore& core, bool is_stalled);
@@ -58,7 +66,13 @@ class NvmeKeeper {
 
   Status Attach(EngineCore& core);
   void Detach(EngineCore& core, Instant now);
+  // Whether the tier goes off, and tells why once.
+  bool IsFailing(EngineCore& core);
   void Work();
+  // Until there is some, or it is time to look at the files.
+  void WaitForWork() KVFERRY_REQUIRES(mutex_);
+  void LookAtFiles();
+  tiers::StoreFate CloseAfterLook(OpenedNvme& to_close);
 
   const EngineOptions& options_;
   MoverBell& mover_bell_;
@@ -74,9 +88,13 @@ class NvmeKeeper {
   std::optional<OpenedNvme> to_close_ KVFERRY_GUARDED_BY(mutex_);
   bool is_wanted_ KVFERRY_GUARDED_BY(mutex_) = false;
   NvmePast past_ KVFERRY_GUARDED_BY(mutex_);
+  bool is_on_ KVFERRY_GUARDED_BY(mutex_) = false;
+  std::optional<tiers::StoreWatch> to_watch_ KVFERRY_GUARDED_BY(mutex_);
+  std::optional<tiers::StoreWatch::Finding> finding_ KVFERRY_GUARDED_BY(mutex_);
   std::optional<Result<OpenedNvme>> result_ KVFERRY_GUARDED_BY(mutex_);
   bool is_ending_ KVFERRY_GUARDED_BY(mutex_) = false;
 
+  std::optional<tiers::StoreWatch> watch_;  // The thread's.
   std::thread thread_;
 };
 

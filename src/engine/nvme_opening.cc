@@ -114,10 +114,20 @@ Status OpenSound(OpenedNvme& opened,
     return CheckIsNotOlder(opened, reader);
   }
   KVFERRY_RETURN_IF_ERROR(Rebuild(opened, reader));
+  opened.is_made = true;
   // The restart scan sees the rows as they were when the manifest was opened.
   opened.manifest.reset();
   KVFERRY_ASSIGN_OR_RETURN(opened.manifest, OpenManifest(folder, options, bell));
   return Status::Ok();
+}
+
+std::string ParentOf(const std::string& path) {
+  std::string name = path;
+  while (name.size() > 1 && name.back() == '/') {
+    name.pop_back();
+  }
+  const std::string parent = std::filesystem::path(name).parent_path().string();
+  return parent.empty() ? "." : parent;
 }
 
 std::vector<std::uint64_t> FileSystemsOf(const std::vector<std::string>& paths) {
@@ -127,6 +137,33 @@ std::vector<std::uint64_t> FileSystemsOf(const std::vector<std::string>& paths) 
     numbers.push_back(FileSystemOf(path));
   }
   return numbers;
+}
+
+// Whether other drives than those of before may be opened, or made. A file that was deleted or cut
+// may be made anew, and so may its folder; a folder from which a file system was unmounted is none
+// to make one in, and what was moved may come back.
+bool MayBeAnother(const std::vector<std::string>& paths, const NvmePast& past) {
+  if (past.store == tiers::StoreUuid{}) {
+    return true;
+  }
+  std::vector<std::uint64_t> file_systems = FileSystemsOf(paths);
+  for (std::size_t i = 0; i < paths.size() && past.fate == tiers::StoreFate::kGone; ++i) {
+    file_systems[i] = file_systems[i] == 0 ? FileSystemOf(ParentOf(paths[i])) : file_systems[i];
+  }
+  return past.fate != tiers::StoreFate::kMoved && file_systems == past.file_systems;
+}
+
+// Before anything is made in its place.
+Status CheckIsThere(const std::string& path, const NvmePast& past) {
+  if (FileSystemOf(path) != 0) {
+    return Status::Ok();
+  }
+  return Status::Error(
+      StatusCode::kUnavailable,
+      path + ": is not there, but was open before, of store " + ToString(past.store) +
+          "; put it back, or " +
+          (past.fate == tiers::StoreFate::kMoved ? "open the engine anew, which makes another one"
+                                                 : "make an empty folder for another one"));
 }
 
 }  // namespace
@@ -148,13 +185,16 @@ Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options,
   drives.segment_bytes = nvme.segment_bytes;
   drives.block_bytes_max = options.block_bytes;
   drives.may_format = nvme.may_format;
-  // A file that was deleted or cut may be made anew; a folder from which a file system was
-  // unmounted is none to make one in.
-  if (FileSystemsOf(nvme.paths) != past.file_systems) {
+  drives.was_cut = past.fate == tiers::StoreFate::kCut;
+  if (!MayBeAnother(nvme.paths, past)) {
+    for (const std::string& path : nvme.paths) {
+      KVFERRY_RETURN_IF_ERROR(CheckIsThere(path, past));
+    }
     drives.must_be = past.store;
   }
   KVFERRY_ASSIGN_OR_RETURN(opened.drives, tiers::DriveSet::Open(drives));
   opened.file_systems = FileSystemsOf(nvme.paths);
+  opened.is_made = opened.drives->is_new();
   for (const std::string& warning : opened.drives->warnings()) {
     LogWarning("NVMe tier: " + warning);
   }
@@ -182,6 +222,9 @@ Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options,
     std::error_code ignored;
     std::filesystem::remove_all(folder, ignored);
   }
+  if (past.fate == tiers::StoreFate::kMoved) {
+    KVFERRY_RETURN_IF_ERROR(CheckIsThere(folder, past));
+  }
   Status status = past.is_manifest_damaged
                       ? Status::Error(StatusCode::kDataLoss, "its rows cannot be read")
                       : OpenSound(opened, folder, options, bell);
@@ -194,6 +237,7 @@ Result<OpenedNvme> OpenNvmeTier(const EngineOptions& options,
     status = OpenSound(opened, folder, options, bell);
   }
   KVFERRY_RETURN_IF_ERROR(std::move(status));
+  KVFERRY_ASSIGN_OR_RETURN(opened.watch, tiers::StoreWatch::Begin(*opened.drives, folder));
   return opened;
 }
 

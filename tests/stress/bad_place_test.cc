@@ -1,5 +1,5 @@
 // One place of a drive that cannot be read costs the block in it, and neither its segment's next
-// life nor the tier.
+// life nor the tier; files that are lost cost what waits to be durable in them.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -189,6 +189,40 @@ TEST_F(BadPlaceTest, ThatIsAskedForAgainAndAgainDoesNotCostTheTier) {
   EXPECT_OK(core_->nvme()->failure());
   PutOthers(8);
   EXPECT_TRUE(Do(engine::Call::Kind::kGet, next_other_ - 8));
+}
+
+// What was durable of it a moment ago is not any more, so it ends with nothing.
+TEST_F(BadPlaceTest, APersistThatIsUnderWayEndsWithTheReasonWhenTheFilesAreLost) {
+  ASSERT_TRUE(Do(engine::Call::Kind::kPut, kPersisted));
+  const BlockKey key = KeyOf(kPersisted);
+  engine::Call call;
+  call.kind = engine::Call::Kind::kPersist;
+  call.in = space_;
+  call.block_bytes = kBlockBytes;
+  call.deadline = Instant::max();
+  call.keys = std::span(&key, 1);
+  done_.reset();
+  core_->Start(0, call);
+  core_->Step(clock_.Now());
+  ASSERT_FALSE(done_);
+
+  core_->LoseNvme(Status::Error(StatusCode::kUnavailable, "blocks.kvferry was deleted"));
+  while (!done_) {
+    StepOrWait();
+  }
+  EXPECT_EQ(done_->status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(done_->status.message(), "blocks.kvferry was deleted");
+  EXPECT_EQ(done_->blocks_ready, 0U);
+
+  // Nor is what comes before the tier is off.
+  EXPECT_FALSE(Do(engine::Call::Kind::kPersist, kPersisted));
+  EXPECT_EQ(done_->status.code(), StatusCode::kUnavailable);
+  while (!core_->nvme()->is_quiet()) {
+    StepOrWait();
+  }
+  core_->DetachNvme();
+  EXPECT_TRUE(Do(engine::Call::Kind::kGet, kPersisted));  // From host memory.
+  core_->CheckInvariants();
 }
 
 }  // namespace

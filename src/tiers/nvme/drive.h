@@ -43,6 +43,8 @@ class Drive {
   // For reads and writes that are aligned to pages in memory, length and place. -1 if there is
   // nothing.
   int fd() const noexcept { return file_.fd(); }
+  // -1 for a device.
+  int folder_fd() const noexcept { return folder_.fd(); }
   std::uint64_t size_bytes() const noexcept { return size_bytes_; }
   // What an operator should know of it, in sentences.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }

@@ -99,15 +99,17 @@ Status NoUse(const FoundDrive& drive) {
 }
 
 // Whether a store may be made on this drive, when no drive has one.
-Status CheckMayMake(const FoundDrive& drive, bool may_format) {
-  if (drive.drive->is_half_made()) {
+Status CheckMayMake(const FoundDrive& drive, const DriveSetOptions& options) {
+  const bool is_rest =
+      options.was_cut && !drive.drive->is_device() && drive.choice.finding == PageFinding::kBlank;
+  if (drive.drive->is_half_made() || is_rest) {
     return Status::Ok();
   }
   const bool is_foreign = drive.choice.finding == PageFinding::kForeign;
   if (!is_foreign && drive.choice.finding != PageFinding::kBlank) {
     return NoUse(drive);
   }
-  if (drive.drive->is_device() && may_format) {
+  if (drive.drive->is_device() && options.may_format) {
     return Status::Ok();
   }
   if (!is_foreign) {
@@ -224,7 +226,7 @@ Status MakeOnAll(std::vector<FoundDrive>& found,
 
 Result<Sizes> MakeStore(std::vector<FoundDrive>& found, const DriveSetOptions& options) {
   for (const FoundDrive& drive : found) {
-    KVFERRY_RETURN_IF_ERROR(CheckMayMake(drive, options.may_format));
+    KVFERRY_RETURN_IF_ERROR(CheckMayMake(drive, options));
   }
   KVFERRY_ASSIGN_OR_RETURN(const StoreLayout layout,
                            LayOutEach(found, options, options.segment_bytes));

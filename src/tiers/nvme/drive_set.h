@@ -29,6 +29,9 @@ struct DriveSetOptions {
   // Overwrite a raw device that holds something else. A device with a store of ours, whole or
   // damaged, is never overwritten, nor one beside drives that have a store.
   bool may_format = false;
+  // Files in folders are those of a store that was open, and were cut since: what was written to
+  // them afterwards, without a superblock, is ours to overwrite.
+  bool was_cut = false;
   // The identity of a store that is to be made; all zero takes one from the system.
   StoreUuid new_store;
   // Only this store will do, and none is made; all zero takes any. For one that was open before: a
@@ -70,6 +73,7 @@ class DriveSet {
   const StoreLayout& layout() const noexcept { return layout_; }
   const StoreUuid& store() const noexcept { return store_; }
   std::uint32_t drive_count() const noexcept { return static_cast<std::uint32_t>(fds_.size()); }
+  const Drive& drive(std::uint32_t drive_index) const { return *drives_.at(drive_index); }
   // As given, but in the order of the drives.
   const std::string& path(std::uint32_t drive_index) const;
   bool is_new() const noexcept { return is_new_; }

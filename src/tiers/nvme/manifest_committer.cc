@@ -248,7 +248,9 @@ void ManifestCommitter::CarryRead() {
 
 void ManifestCommitter::Reopen() {
   database_.reset();
-  Result<std::unique_ptr<RocksDatabase>> opened = RocksDatabase::Open(options_.database);
+  RocksDatabaseOptions again = options_.database;
+  again.must_exist = true;
+  Result<std::unique_ptr<RocksDatabase>> opened = RocksDatabase::Open(again);
   Status status = opened.status();
   if (status.ok()) {
     database_ = *std::move(opened);

@@ -84,7 +84,7 @@ auto Caught(Call call) -> decltype(call()) {
 
 rocksdb::Options MakeOptions(const RocksDatabaseOptions& options, rocksdb::Env& env) {
   rocksdb::Options made;
-  made.create_if_missing = true;
+  made.create_if_missing = !options.must_exist;
   made.env = &env;
   made.info_log = MakeRocksLogger();
   made.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
@@ -213,12 +213,15 @@ RocksDatabase::~RocksDatabase() {
 
 namespace {
 
+Status HoldsNone(const std::string& folder) {
+  return Status::Error(StatusCode::kDataLoss, folder + " holds no manifest", ENOENT);
+}
+
 Status CheckThereIsOne(const std::string& folder) {
   std::error_code error;
-  if (std::filesystem::exists(std::filesystem::path(folder) / "CURRENT", error)) {
-    return Status::Ok();
-  }
-  return Status::Error(StatusCode::kDataLoss, folder + " holds no manifest", ENOENT);
+  return std::filesystem::exists(std::filesystem::path(folder) / "CURRENT", error)
+             ? Status::Ok()
+             : HoldsNone(folder);
 }
 
 // Which tables the database has, as far as a reader can tell: the file that lists them, and how
@@ -264,6 +267,12 @@ Result<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const RocksDatabaseOp
   return Caught([&]() -> Result<std::unique_ptr<RocksDatabase>> {
     auto parts = std::make_unique<Parts>();
     parts->is_read_only = options.is_read_only;
+    rocksdb::FileSystem& inner =
+        options.file_system == nullptr ? *rocksdb::FileSystem::Default() : *options.file_system;
+    if (options.must_exist &&
+        inner.FileExists(options.folder + "/CURRENT", rocksdb::IOOptions(), nullptr).IsNotFound()) {
+      return HoldsNone(options.folder);  // Not even its folder is to be made.
+    }
     if (options.is_read_only) {
       KVFERRY_RETURN_IF_ERROR(CheckThereIsOne(options.folder));
       // Whatever RocksDB may want to write, nothing reaches the files.
@@ -272,8 +281,6 @@ Result<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const RocksDatabaseOp
       KVFERRY_RETURN_IF_ERROR(EnsurePrivateFolder(options.folder));
       KVFERRY_RETURN_IF_ERROR(CheckNothingIsOrphaned(options.folder));
     }
-    rocksdb::FileSystem& inner =
-        options.file_system == nullptr ? *rocksdb::FileSystem::Default() : *options.file_system;
     parts->file_system = MakeFreezingFileSystem(inner, parts->latch);
     parts->env = rocksdb::NewCompositeEnv({std::shared_ptr<void>(), parts->file_system.get()});
     const rocksdb::Options rocks_options = MakeOptions(options, *parts->env);

@@ -23,6 +23,8 @@ struct RocksDatabaseOptions {
   std::string folder;  // Made with mode 0700 where it is missing; its parent is there.
   // RocksDB keeps up to twice as much in memory and as large a log, which it preallocates.
   std::uint64_t write_buffer_bytes = 8 * kMiB;
+  // It was open before: another one is not to be made in its place.
+  bool must_exist = false;
   // Reads what is there, also beside a process that has it open, as it is at that moment; makes
   // and changes nothing, and takes no lock. Write may not be called then.
   bool is_read_only = false;
