@@ -20,9 +20,12 @@ namespace kvferry {
 // Where finished requests turn up. Any number of requests may share one.
 //
 // Thread-compatible: one thread polls at a time. Bounded: a request that would overflow it is
-// refused at submission, so a completion is never lost and never waits for room.
+// refused at submission, so a completion is never lost and never waits for room. May outlive its
+// engine: what was not polled stays there.
 class KVFERRY_EXPORT CompletionQueue {
  public:
+  // Cancels its unfinished requests and waits for their ends, a moment: memory that they name may
+  // go after it. What Pins hold whose completions were not polled is let go.
   virtual ~CompletionQueue() = default;
   // Writes what has ended, oldest first, and returns how many. Never blocks.
   virtual std::size_t Poll(std::span<Completion> completions) = 0;
@@ -44,7 +47,8 @@ class EngineFront;
 }  // namespace engine
 
 // Keeps one block in host memory, at one address, for as long as it lives. Empty when
-// default-constructed or moved from. Move-only. Must not outlive its engine.
+// default-constructed or moved from. Move-only. May outlive its engine, all of whose host memory
+// then stays taken until its last handle is released.
 //
 // Thread-compatible.
 class KVFERRY_EXPORT BlockHandle {
@@ -63,7 +67,7 @@ class KVFERRY_EXPORT BlockHandle {
 
  private:
   friend class engine::EngineFront;
-  engine::EngineFront* front_ = nullptr;
+  std::shared_ptr<engine::EngineFront> front_;
   std::uint32_t entry_ = 0;
   std::span<const std::byte> bytes_;
 };
@@ -84,7 +88,7 @@ class KVFERRY_EXPORT Engine final {
   // use; kResourceExhausted if the memory is not to be had.
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options);
 
-  Engine(Token token, std::unique_ptr<engine::EngineFront> front);
+  Engine(Token token, std::shared_ptr<engine::EngineFront> front);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();  // Close(), with a failure logged instead of returned.
@@ -100,8 +104,8 @@ class KVFERRY_EXPORT Engine final {
   // begun.
   Status EraseNamespace(NamespaceHandle in);
 
-  // Must be destroyed before the engine, with no request that names it unfinished. kUnavailable
-  // once Close() has begun.
+  // For requests of this engine. kInvalidArgument unless it is to have 1 to 1,048,576 entries;
+  // kUnavailable once Close() has begun.
   Result<std::unique_ptr<CompletionQueue>> CreateCompletionQueue(std::uint32_t entries_max);
 
   // Reads `keys` as one prefix. A miss is a value, not an error; asking keeps nothing resident and
@@ -162,11 +166,11 @@ class KVFERRY_EXPORT Engine final {
   EngineStats Stats() const;
 
   // Refuses new requests, ends the unfinished ones (demand may finish until close_deadline_ms, the
-  // rest is cancelled), stops the mover. Handles must be gone. Idempotent.
+  // rest is cancelled), stops the mover. Handles stay as they are. Idempotent.
   Status Close();
 
  private:
-  std::unique_ptr<engine::EngineFront> front_;
+  std::shared_ptr<engine::EngineFront> front_;
 };
 
 }  // namespace kvferry

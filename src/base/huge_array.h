@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -11,9 +12,19 @@ namespace kvferry {
 // Asks for huge pages under this memory; no more than a wish.
 void AdviseHugePages(void* memory, std::size_t size_bytes) noexcept;
 
+// Zero bytes from the system, at a multiple of `alignment` (a power of two, of pages); a page comes
+// when it is touched. Null if there are none. For UnmapBytes with the same size.
+void* MapZeroBytes(std::size_t size_bytes, std::size_t alignment) noexcept;
+void UnmapBytes(void* memory, std::size_t size_bytes) noexcept;
+
+// Says that elements are to be zero bytes.
+struct ZeroBytes {};
+inline constexpr ZeroBytes kZeroBytes;
+
 // For tables that are read at random places: with pages of 4 KiB most of such a read is the walk
-// through the page tables. Elements are value-initialised; the size never changes. Throws
-// std::bad_alloc, as a vector would. Thread-compatible as an array is.
+// through the page tables. Elements are value-initialised, or zero bytes, which must be as good:
+// then a large table is made in no time, and its pages come when they are touched. The size never
+// changes. Throws std::bad_alloc, as a vector would. Thread-compatible as an array is.
 template <class T>
 class HugeArray {
  public:
@@ -30,6 +41,23 @@ class HugeArray {
     }
     std::uninitialized_value_construct_n(elements_.get(), size);
   }
+  HugeArray(std::size_t size, ZeroBytes /*of_elements*/) : size_(size) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    if (size_bytes() < kHugePageBytes) {
+      const std::align_val_t alignment{kSmallAlignment};
+      void* const memory = ::operator new(size_bytes(), alignment);
+      std::memset(memory, 0, size_bytes());
+      elements_ = std::unique_ptr<T, Free>(static_cast<T*>(memory), Free{alignment});
+      return;
+    }
+    void* const memory = MapZeroBytes(size_bytes(), kHugePageBytes);
+    if (memory == nullptr) {
+      throw std::bad_alloc();
+    }
+    elements_ =
+        std::unique_ptr<T, Free>(static_cast<T*>(memory), Free{.mapped_bytes = size_bytes()});
+    AdviseHugePages(memory, size_bytes());
+  }
 
   T& operator[](std::size_t index) { return elements_.get()[index]; }
   const T& operator[](std::size_t index) const { return elements_.get()[index]; }
@@ -44,7 +72,14 @@ class HugeArray {
 
   struct Free {
     std::align_val_t alignment{kSmallAlignment};
-    void operator()(T* elements) const noexcept { ::operator delete(elements, alignment); }
+    std::size_t mapped_bytes = 0;  // 0: it is not mapped.
+    void operator()(T* elements) const noexcept {
+      if (mapped_bytes > 0) {
+        UnmapBytes(elements, mapped_bytes);
+      } else {
+        ::operator delete(elements, alignment);
+      }
+    }
   };
 
   std::unique_ptr<T, Free> elements_;

@@ -15,21 +15,26 @@ std::uint32_t Number(EntryIndex entry) {
 }  // namespace
 
 BlockBook::BlockBook(const Options& options)
-    : index_(options.records_max), history_(options.history_max), owners_(options.entries_max) {
+    : index_(options.records_max),
+      history_(options.history_max),
+      owners_(options.entries_max, kZeroBytes),
+      free_count_(options.entries_max) {
   KVFERRY_CHECK(options.entries_max < BlockHistory::kEntriesMax);
   KVFERRY_CHECK(options.records_max <= ~kKindMask);
-  for (std::uint32_t number = options.entries_max; number > 0; --number) {
-    PutFree(EntryIndex{number - 1});
-  }
 }
 
 EntryIndex BlockBook::TakeFree() {
   if (free_count_ == 0) {
     return kNoEntry;
   }
-  const std::uint32_t number = first_free_;
-  KVFERRY_CHECK((owners_[number] & kKindMask) == kFree);
-  first_free_ = owners_[number] & ~kKindMask;
+  std::uint32_t number = never_seen_;
+  if (first_free_ == kNoFree) {
+    ++never_seen_;
+  } else {
+    number = first_free_;
+    KVFERRY_CHECK((owners_[number] & kKindMask) == kFree);
+    first_free_ = owners_[number] & ~kKindMask;
+  }
   --free_count_;
   owners_[number] = kNobody;
   return EntryIndex{number};
@@ -151,8 +156,8 @@ void BlockBook::TakeBack(EvictionPolicy& policy) {
 }
 
 void BlockBook::CheckInvariants() const {
-  std::uint32_t free_count = 0;
-  for (std::uint32_t number = 0; number < owners_.size(); ++number) {
+  auto free_count = static_cast<std::uint32_t>(owners_.size() - never_seen_);
+  for (std::uint32_t number = 0; number < never_seen_; ++number) {
     const std::uint32_t owner = owners_[number];
     free_count += (owner & kKindMask) == kFree ? 1 : 0;
     if ((owner & kKindMask) == kRecord) {

@@ -91,8 +91,11 @@ class BlockBook {
   BlockIndex index_;
   BlockHistory history_;
   HugeArray<std::uint32_t> owners_;  // By number.
-  std::uint32_t first_free_ = 0;
-  std::uint32_t free_count_ = 0;
+  // Free numbers are a list; those from never_seen_ on were never in it.
+  static constexpr std::uint32_t kNoFree = ~kKindMask;
+  std::uint32_t first_free_ = kNoFree;
+  std::uint32_t never_seen_ = 0;
+  std::uint32_t free_count_;
   std::uint64_t departures_ = 0;
 };
 

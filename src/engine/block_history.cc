@@ -36,7 +36,7 @@ struct Fingerprint {
 }  // namespace
 
 BlockHistory::BlockHistory(std::uint32_t blocks_max)
-    : buckets_(std::max(1U, blocks_max / kBucketSlots)) {}
+    : buckets_(std::max(1U, blocks_max / kBucketSlots), kZeroBytes) {}
 
 std::uint32_t BlockHistory::BucketOf(const BlockKey& key) const noexcept {
   return static_cast<std::uint32_t>(Fingerprint(key).chooses_bucket * buckets_.size() >> 32);

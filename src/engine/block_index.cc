@@ -12,7 +12,6 @@
 namespace kvferry::engine {
 namespace {
 
-constexpr std::uint32_t kNoFree = 0xffffffff;
 // Below this many records one shard does: a lock is not contended for long.
 constexpr std::uint32_t kRecordsOfOneShard = 65'536;
 constexpr std::uint64_t kShards = 64;
@@ -85,7 +84,10 @@ void BlockIndex::Line::Free(std::uint32_t place) noexcept {
 }
 
 BlockIndex::BlockIndex(std::uint32_t records_max)
-    : records_max_(records_max), records_(records_max), uses_(records_max), is_used_(records_max) {
+    : records_max_(records_max),
+      records_(records_max, kZeroBytes),
+      uses_(records_max, kZeroBytes),
+      is_used_(records_max) {
   KVFERRY_CHECK(records_max > 0);
   const std::uint64_t shard_count = records_max < kRecordsOfOneShard ? 1 : kShards;
   shard_mask_ = shard_count - 1;
@@ -93,10 +95,14 @@ BlockIndex::BlockIndex(std::uint32_t records_max)
   const std::uint64_t places = records_max * kPlacesPercent / 100 / shard_count + kLinePlaces;
   shard_lines_ = (places + kLinePlaces - 1) / kLinePlaces;
   line_count_ = shard_lines_ * shard_count;
-  lines_ = HugeArray<Line>(line_count_);
-  for (std::uint32_t number = 0; number < records_max; ++number) {
-    records_[number].host_slot = number + 1 < records_max ? number + 1 : kNoFree;
+  lines_ = HugeArray<Line>(line_count_, kZeroBytes);
+}
+
+std::uint32_t BlockIndex::TakeFree() noexcept {
+  if (first_free_ == kNoFree) {
+    return never_used_ < records_max_ ? never_used_++ : kNoFree;
   }
+  return std::exchange(first_free_, records_[first_free_].host_slot);
 }
 
 std::size_t BlockIndex::memory_bytes() const noexcept {
@@ -197,14 +203,16 @@ bool BlockIndex::HasPlaceFor(std::uint64_t hash) const noexcept {
 RecordIndex BlockIndex::Add(const BlockRecord& fresh) {
   KVFERRY_DCHECK(Find(fresh.key) == kNoRecord);
   const std::uint64_t hash = HashOf(fresh.key);
-  if (first_free_ == kNoFree || !HasPlaceFor(hash)) {
+  if (!HasPlaceFor(hash)) {
     return kNoRecord;
   }
-  const std::uint32_t number = first_free_;
+  const std::uint32_t number = TakeFree();
+  if (number == kNoFree) {
+    return kNoRecord;
+  }
   BlockRecord& added = records_[number];
   BlockRecord indexed = fresh;
   indexed.is_indexed = true;
-  first_free_ = added.host_slot;
   uses_[number] = {};
   is_used_[number] = true;
   ++records_used_;

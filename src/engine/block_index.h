@@ -197,6 +197,8 @@ class BlockIndex {
   // As if nothing were known; until nobody has changed what it reads.
   void LookAgain(const BlockKey& key, BlockView& view) const noexcept;
 
+  // kNoFree: all are in use.
+  std::uint32_t TakeFree() noexcept;
   static void StoreKey(BlockRecord& record, const BlockKey& key) noexcept;
   static void StoreAllButKey(BlockRecord& record, const BlockRecord& changed) noexcept {
     record.checksum = changed.checksum;
@@ -219,8 +221,11 @@ class BlockIndex {
   HugeArray<BlockRecord> records_;
   HugeArray<BlockUse> uses_;
   std::vector<bool> is_used_;
-  // Free records are a list through their host_slot.
-  std::uint32_t first_free_ = 0;
+  // Free records are a list through their host_slot; those from never_used_ on were never in it, so
+  // that nothing has to be written to make the table.
+  static constexpr std::uint32_t kNoFree = 0xffffffff;
+  std::uint32_t first_free_ = kNoFree;
+  std::uint32_t never_used_ = 0;
 };
 
 }  // namespace kvferry::engine

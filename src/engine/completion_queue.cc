@@ -2,6 +2,7 @@
 #include "engine/completion_queue.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <string>
 #include <utility>
@@ -11,14 +12,14 @@
 namespace kvferry::engine {
 
 Result<std::unique_ptr<BoundedCompletionQueue>> BoundedCompletionQueue::Create(
-    std::uint32_t entries_max) {
+    std::uint32_t entries_max, std::weak_ptr<QueueOwner> owner) {
   if (entries_max == 0 || entries_max > kEntriesMax) {
     return Status::Error(StatusCode::kInvalidArgument,
                          "a completion queue has 1 to " + std::to_string(kEntriesMax) +
                              " entries, not " + std::to_string(entries_max));
   }
   try {
-    return std::make_unique<BoundedCompletionQueue>(Token(), entries_max);
+    return std::make_unique<BoundedCompletionQueue>(Token(), entries_max, std::move(owner));
   } catch (const std::bad_alloc&) {
     return Status::Error(StatusCode::kResourceExhausted, "no memory for a completion queue of " +
                                                              std::to_string(entries_max) +
@@ -27,8 +28,26 @@ Result<std::unique_ptr<BoundedCompletionQueue>> BoundedCompletionQueue::Create(
 }
 
 BoundedCompletionQueue::~BoundedCompletionQueue() {
-  const MutexLock lock(mutex_);
-  KVFERRY_CHECK(reserved_ == 0);
+  // None: the owner has ended everything before it went.
+  const std::shared_ptr<QueueOwner> owner = owner_.lock();
+  {
+    const MutexLock lock(mutex_);
+    KVFERRY_CHECK(owner != nullptr || reserved_ == 0);
+    if (owner == nullptr || reserved_ + waiting_ == 0) {
+      return;
+    }
+  }
+  owner->EndAllOf(*this);
+  {
+    const MutexLock lock(mutex_);
+    while (reserved_ > 0) {
+      condition_.Wait(mutex_);
+    }
+  }
+  std::array<Completion, 1> untold;
+  while (BoundedCompletionQueue::Poll(untold) > 0) {
+    owner->Discard(untold.front().ticket);
+  }
 }
 
 bool BoundedCompletionQueue::TryReserve() {

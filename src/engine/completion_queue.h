@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kvferry/engine.h"
@@ -12,6 +13,18 @@
 #include "base/mutex.h"
 
 namespace kvferry::engine {
+
+class BoundedCompletionQueue;
+
+// Whose requests a queue is for.
+class QueueOwner {
+ public:
+  virtual ~QueueOwner() = default;
+  // The queue goes: all its requests are to end early, and their completions are for nobody.
+  virtual void EndAllOf(const BoundedCompletionQueue& queue) = 0;
+  // Nobody has heard, or will hear, of the end of this request.
+  virtual void Discard(Ticket ticket) = 0;
+};
 
 // A request reserves its place when it is submitted, so Push always finds one.
 //
@@ -23,21 +36,33 @@ class BoundedCompletionQueue final : public CompletionQueue {
   static constexpr std::uint32_t kEntriesMax = std::uint32_t{1} << 20;
 
   // kInvalidArgument unless entries_max is 1 to kEntriesMax; kResourceExhausted without the memory.
-  static Result<std::unique_ptr<BoundedCompletionQueue>> Create(std::uint32_t entries_max);
-  BoundedCompletionQueue(Token /*token*/, std::uint32_t entries_max) : ring_(entries_max) {}
+  // The owner ends every reservation before it goes.
+  static Result<std::unique_ptr<BoundedCompletionQueue>> Create(std::uint32_t entries_max,
+                                                                std::weak_ptr<QueueOwner> owner);
+  BoundedCompletionQueue(Token /*token*/,
+                         std::uint32_t entries_max,
+                         std::weak_ptr<QueueOwner> owner)
+      : owner_(std::move(owner)), owner_address_(owner_.lock().get()), ring_(entries_max) {}
   BoundedCompletionQueue(const BoundedCompletionQueue&) = delete;
   BoundedCompletionQueue& operator=(const BoundedCompletionQueue&) = delete;
-  ~BoundedCompletionQueue() override;  // No reservation may be left.
+  // Has reservations that are left ended by their owner, waits for that, and tells the owner of
+  // completions that nobody has polled.
+  ~BoundedCompletionQueue() override;
 
   std::size_t Poll(std::span<Completion> completions) override;
   Status Wait(Instant deadline) override;
 
+  bool IsOf(const QueueOwner& owner) const noexcept { return owner_address_ == &owner; }
   // False: reserved and waiting completions have reached the bound.
   bool TryReserve();
   // Makes a reservation a completion.
   void Push(const Completion& completion) noexcept;
 
  private:
+  std::weak_ptr<QueueOwner> owner_;
+  // No other owner comes to this address while the queue knows the first one, if that was made with
+  // its count of owners (make_shared).
+  const QueueOwner* owner_address_;
   // Made beforehand, since whoever waits again and again should not allocate each time.
   const Status nothing_ended_ =
       Status::Error(StatusCode::kDeadlineExceeded, "nothing has ended by the deadline");

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/log.h"
 #include "engine/engine_front.h"
 
 namespace kvferry {
@@ -38,19 +39,23 @@ BlockHandle& BlockHandle::operator=(BlockHandle&& other) noexcept {
 
 void BlockHandle::Release() noexcept {
   if (front_ != nullptr) {
-    std::exchange(front_, nullptr)->ReleaseHandle(entry_);
     bytes_ = {};
+    std::exchange(front_, nullptr)->ReleaseHandle(entry_);  // And with the last one all the rest.
   }
 }
 
-Engine::Engine(Token /*token*/, std::unique_ptr<engine::EngineFront> front)
+Engine::Engine(Token /*token*/, std::shared_ptr<engine::EngineFront> front)
     : front_(std::move(front)) {}
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+  if (const Status closed = front_->Close(); !closed.ok()) {
+    LogError("close the engine: " + closed.ToString());
+  }
+}
 
 Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options) {
   return Guarded([&]() -> Result<std::unique_ptr<Engine>> {
-    KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<engine::EngineFront> front,
+    KVFERRY_ASSIGN_OR_RETURN(std::shared_ptr<engine::EngineFront> front,
                              engine::EngineFront::Open(options));
     return std::make_unique<Engine>(Token(), std::move(front));
   });

@@ -9,7 +9,6 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "base/log.h"
 #include "engine/memory_need.h"
 
 namespace kvferry::engine {
@@ -84,7 +83,7 @@ EngineCore::Options CoreOptions(const EngineOptions& options, std::uint64_t host
 
 }  // namespace
 
-Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& options,
+Result<std::shared_ptr<EngineFront>> EngineFront::Open(const EngineOptions& options,
                                                        const DeviceSeams& seams) {
   KVFERRY_RETURN_IF_ERROR(options.Validate());
   KVFERRY_ASSIGN_OR_RETURN(const std::uint64_t host_bytes, HostBytes(options.host));
@@ -93,8 +92,13 @@ Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& opti
   KVFERRY_RETURN_IF_ERROR(effective.Validate());  // What a default came to has bounds as well.
   KVFERRY_RETURN_IF_ERROR(CheckTables(effective, ReadMemoryLimit()));
   try {
-    auto front = std::make_unique<EngineFront>(Token(), options);
+    auto front = std::make_shared<EngineFront>(Token(), options);
     front->seams_ = seams;
+    if (!options.nvme.paths.empty()) {
+      // First, since there is most to refuse.
+      front->nvme_ = std::make_unique<NvmeKeeper>(front->options_, front->bell_);
+      KVFERRY_RETURN_IF_ERROR(front->nvme_->Open());
+    }
     tiers::HostSlabOptions slab_options;
     slab_options.memory.bytes = host_bytes;
     slab_options.memory.huge_pages = PagesOf(options.host.huge_pages);
@@ -120,10 +124,6 @@ Result<std::unique_ptr<EngineFront>> EngineFront::Open(const EngineOptions& opti
     {
       const MutexLock lock(front->mutex_);
       front->stats_ = front->core_->Stats();
-    }
-    if (!options.nvme.paths.empty()) {
-      front->nvme_ = std::make_unique<NvmeKeeper>(front->options_, front->bell_);
-      KVFERRY_RETURN_IF_ERROR(front->nvme_->Open());
     }
     KVFERRY_RETURN_IF_ERROR(front->StartMover());
     return front;
@@ -153,10 +153,8 @@ EngineFront::EngineFront(Token /*token*/, const EngineOptions& options)
 }
 
 EngineFront::~EngineFront() {
-  if (const Status closed = Close(); !closed.ok()) {
-    LogError("close the engine: " + closed.ToString());
-  }
-  if (is_stalled_) {  // Not before: Match() may be asked of a closed engine.
+  static_cast<void>(Close());  // Of one that could not be opened.
+  if (is_stalled_) {           // Not before: Match() may be asked of a closed engine.
     static_cast<void>(core_.release());
     static_cast<void>(slabs_.release());
   }
@@ -195,7 +193,7 @@ Result<std::unique_ptr<CompletionQueue>> EngineFront::CreateCompletionQueue(
     KVFERRY_RETURN_IF_ERROR(CheckIsOpen());
   }
   KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<CompletionQueue> queue,
-                           BoundedCompletionQueue::Create(entries_max));
+                           BoundedCompletionQueue::Create(entries_max, weak_from_this()));
   return queue;
 }
 
@@ -272,6 +270,11 @@ Result<Ticket> EngineFront::Name(Call::Kind kind,
 Result<Ticket> EngineFront::Submit(const Call& call, CompletionQueue& queue) {
   // CreateCompletionQueue makes no other kind.
   auto& bounded = static_cast<BoundedCompletionQueue&>(queue);
+  if (!bounded.IsOf(*this)) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "the completion queue is another engine's; this one's "
+                         "CreateCompletionQueue gives its own");
+  }
   Ticket ticket;
   {
     const MutexLock lock(mutex_);
@@ -291,6 +294,7 @@ Result<Ticket> EngineFront::Submit(const Call& call, CompletionQueue& queue) {
     Slot& slot = slots_[ticket.entry];
     slot.state = State::kActive;
     slot.is_cancel_wanted = false;
+    slot.is_abandoned = false;
     slot.queue = &bounded;
     slot.in = call.in;
     slot.erasures = call.erasures;
@@ -338,7 +342,7 @@ Status EngineFront::Collect(Ticket ticket, std::span<BlockHandle> handles) {
     KVFERRY_CHECK(entry != kNone);
     const HeldBlock& held = core_->held(entry);
     BlockHandle fresh;
-    fresh.front_ = this;
+    fresh.front_ = shared_from_this();
     fresh.entry_ = entry;
     fresh.bytes_ = held.bytes;
     entry = held.next;
@@ -371,12 +375,31 @@ void EngineFront::Discard(Ticket ticket) {
 void EngineFront::Cancel(Ticket ticket) {
   {
     const MutexLock lock(mutex_);
-    if (!IsCurrent(ticket) || slots_[ticket.entry].state != State::kActive ||
-        slots_[ticket.entry].is_cancel_wanted) {
+    if (!IsCurrent(ticket)) {
       return;
     }
-    slots_[ticket.entry].is_cancel_wanted = true;
-    inbox_.cancels.push_back(ticket.entry);
+    CancelSlot(ticket.entry);
+  }
+  bell_.Ring();
+}
+
+void EngineFront::CancelSlot(std::uint32_t entry) {
+  Slot& slot = slots_[entry];
+  if (slot.state == State::kActive && !slot.is_cancel_wanted) {
+    slot.is_cancel_wanted = true;
+    inbox_.cancels.push_back(entry);
+  }
+}
+
+void EngineFront::EndAllOf(const BoundedCompletionQueue& queue) {
+  {
+    const MutexLock lock(mutex_);
+    for (std::uint32_t entry = 0; entry < slots_.size(); ++entry) {
+      if (slots_[entry].state == State::kActive && slots_[entry].queue == &queue) {
+        slots_[entry].is_abandoned = true;
+        CancelSlot(entry);
+      }
+    }
   }
   bell_.Ring();
 }

@@ -28,13 +28,16 @@ namespace kvferry::engine {
 // Checks requests, keeps their tickets, hands them to the mover and hands completions back. One
 // lock for all of that, never held over a copy; the completion queues' come after it in the order.
 //
-// Thread-safe as Engine is.
-class EngineFront final : private RequestSink {
+// Thread-safe as Engine is. Close() comes before its last owner lets go.
+class EngineFront final : private RequestSink,
+                          public QueueOwner,
+                          public std::enable_shared_from_this<EngineFront> {
   struct Token {};  // Only Open can name it.
 
  public:
-  // `seams` is for tests, and for Engine as it is by default.
-  static Result<std::unique_ptr<EngineFront>> Open(const EngineOptions& options,
+  // `seams` is for tests, and for Engine as it is by default. Handles share it: what they need is
+  // there until the last of them is gone.
+  static Result<std::shared_ptr<EngineFront>> Open(const EngineOptions& options,
                                                    const DeviceSeams& seams = {});
   EngineFront(Token token, const EngineOptions& options);
   EngineFront(const EngineFront&) = delete;
@@ -58,9 +61,10 @@ class EngineFront final : private RequestSink {
   Status WaitLayer(Ticket ticket, std::uint32_t layer, NativeStream stream);
 
   Status Collect(Ticket ticket, std::span<BlockHandle> handles);
-  void Discard(Ticket ticket);
+  void Discard(Ticket ticket) override;
   void Cancel(Ticket ticket);
   void ReleaseHandle(std::uint32_t handle) noexcept;
+  void EndAllOf(const BoundedCompletionQueue& queue) override;
 
   EngineStats Stats() const;
   Status Close();
@@ -70,6 +74,7 @@ class EngineFront final : private RequestSink {
   struct Slot {
     State state = State::kFree;
     bool is_cancel_wanted = false;
+    bool is_abandoned = false;  // Its queue goes: nobody will hear of its end.
     std::uint32_t generation = 0;
     BoundedCompletionQueue* queue = nullptr;
     std::uint32_t first_handle = kNone;
@@ -100,6 +105,7 @@ class EngineFront final : private RequestSink {
   // Ok where there is a device; else why not.
   Status CheckDevice() const;
   Result<Ticket> SubmitToDevice(Call call, const DeviceArrows::Wish& wish, CompletionQueue& queue);
+  void CancelSlot(std::uint32_t entry) KVFERRY_REQUIRES(mutex_);
   bool IsCurrent(Ticket ticket) const KVFERRY_REQUIRES(mutex_);
   static bool IsCancelWanted(const Slot& slot) {
     return slot.state == State::kActive && slot.is_cancel_wanted;

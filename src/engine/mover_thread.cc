@@ -114,6 +114,9 @@ void EngineFront::Deliver() {
   for (Ended& ended : ended_) {
     Slot& slot = slots_[ended.request];
     TakeBackIfErased(slot, ended);
+    if (slot.is_abandoned) {
+      ReleaseHandles(std::exchange(ended.first_handle, kNone));
+    }
     Completion told = ended.completion;
     told.ticket = {ended.request, slot.generation};
     slot.first_handle = ended.first_handle;

@@ -24,6 +24,8 @@ CallerScript::CallerScript(Engine& engine,
   auto queue = engine.CreateCompletionQueue(kInFlightMax);
   if (queue.ok()) {
     queue_ = std::move(*queue);
+  } else if (queue.error().code() == StatusCode::kUnavailable && options.may_be_closed) {
+    is_closed_ = true;
   } else {
     Fail("no completion queue: " + queue.error().ToString());
   }
@@ -272,7 +274,7 @@ void CallerScript::CheckEnd(const Pending& pending, const Completion& completion
 }
 
 void CallerScript::EndPin(const Pending& pending, const Completion& completion) {
-  // Close lets go of what was not collected, and wants no handle left.
+  // Close lets go of what was not collected; who collects then may come too late.
   if (held_.size() >= kHeldMax || random_.Chance(0.3) || options_.may_be_closed) {
     engine_.Discard(completion.ticket);
     return;

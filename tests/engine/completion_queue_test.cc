@@ -28,7 +28,7 @@ Instant FarAhead() {
 }
 
 std::unique_ptr<BoundedCompletionQueue> QueueOf(std::uint32_t entries_max) {
-  auto queue = BoundedCompletionQueue::Create(entries_max);
+  auto queue = BoundedCompletionQueue::Create(entries_max, {});
   EXPECT_OK(queue);
   return std::move(*queue);
 }
@@ -52,13 +52,13 @@ std::vector<std::uint32_t> PollNumbers(BoundedCompletionQueue& queue, std::size_
 
 TEST(CompletionQueueTest, RefusesSizesOutOfRange) {
   for (const std::uint32_t entries : {0U, (1U << 20) + 1, 0xffffffffU}) {
-    const auto refused = BoundedCompletionQueue::Create(entries);
+    const auto refused = BoundedCompletionQueue::Create(entries, {});
     EXPECT_STATUS(refused, StatusCode::kInvalidArgument);
     EXPECT_EQ(refused.status().message(),
               "a completion queue has 1 to 1048576 entries, not " + std::to_string(entries));
   }
-  EXPECT_OK(BoundedCompletionQueue::Create(1));
-  EXPECT_OK(BoundedCompletionQueue::Create(1U << 20));
+  EXPECT_OK(BoundedCompletionQueue::Create(1, {}));
+  EXPECT_OK(BoundedCompletionQueue::Create(1U << 20, {}));
 }
 
 // A place that is given twice is a completion without room.
@@ -209,6 +209,69 @@ TEST(CompletionQueueDeathTest, StopsWhereAPromiseIsBroken) {
         left.reset();
       },
       "reserved_ == 0");
+}
+
+// Ends what it is told to end, on a thread of its own and a while later.
+class LateOwner final : public QueueOwner {
+ public:
+  explicit LateOwner(std::atomic<bool>& has_ended) : has_ended_(has_ended) {}
+  LateOwner(const LateOwner&) = delete;
+  LateOwner& operator=(const LateOwner&) = delete;
+  ~LateOwner() override {
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+  void EndAllOf(const BoundedCompletionQueue& queue) override {
+    EXPECT_EQ(&queue, queue_);
+    thread_ = std::thread([this] {
+      std::this_thread::yield();
+      queue_->Push(Numbered(1));
+      has_ended_ = true;
+      queue_->Push(Numbered(2));
+    });
+  }
+  void Discard(Ticket ticket) override { discarded.push_back(ticket.entry); }
+  void Watch(BoundedCompletionQueue& queue) { queue_ = &queue; }
+
+  std::vector<std::uint32_t> discarded;
+
+ private:
+  std::atomic<bool>& has_ended_;
+  BoundedCompletionQueue* queue_ = nullptr;
+  std::thread thread_;
+};
+
+TEST(CompletionQueueTest, HasWhatIsUnfinishedEndedAndWaitsForIt) {
+  std::atomic<bool> has_ended = false;
+  const auto owner = std::make_shared<LateOwner>(has_ended);
+  auto queue = BoundedCompletionQueue::Create(3, owner);
+  ASSERT_OK(queue);
+  owner->Watch(**queue);
+  EXPECT_TRUE((*queue)->IsOf(*owner));
+  EXPECT_FALSE(QueueOf(1)->IsOf(*owner));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE((*queue)->TryReserve());
+  }
+  (*queue)->Push(Numbered(0));
+
+  queue->reset();
+
+  EXPECT_TRUE(has_ended);
+  EXPECT_THAT(owner->discarded, ::testing::ElementsAre(0, 1, 2));
+}
+
+TEST(CompletionQueueTest, MayOutliveItsOwner) {
+  std::atomic<bool> has_ended = false;
+  auto owner = std::make_shared<LateOwner>(has_ended);
+  auto queue = BoundedCompletionQueue::Create(1, owner);
+  ASSERT_OK(queue);
+  ASSERT_TRUE((*queue)->TryReserve());
+  (*queue)->Push(Numbered(5));
+  owner.reset();
+
+  EXPECT_THAT(PollNumbers(**queue, 1), ::testing::ElementsAre(5));
 }
 
 }  // namespace

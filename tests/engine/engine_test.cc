@@ -5,6 +5,8 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -387,6 +389,80 @@ TEST_F(EngineTest, RefusesAPoolBeyondWhatTheProcessMayUse) {
                     ::testing::HasSubstr("but the process may use "),
                     ::testing::HasSubstr("; lower host.bytes, or raise that limit")));
   }
+}
+
+TEST_F(EngineTest, KeepsHeldBlocksBeyondItsEnd) {
+  const auto keys = KeysOf(1, 3);
+  Put(keys, 1, space_);
+  const Completion pinned = Await(engine_->Pin({.in = space_, .keys = keys}, *queue_));
+  std::vector<BlockHandle> handles(3);
+  ASSERT_OK(engine_->Collect(pinned.ticket, handles));
+  queue_.reset();
+  ASSERT_OK(engine_->Close());
+  handles[0].Release();
+  engine_.reset();
+
+  const auto expected = BytesOf(2, kBlockBytes);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), handles[1].bytes().begin()));
+  handles[1].Release();
+  BlockHandle last = std::move(handles[2]);
+  EXPECT_EQ(last.bytes().size(), kBlockBytes);
+}
+
+// A function that returns early has its queue destroyed before the memory that its requests name.
+TEST_F(EngineTest, EndsTheRequestsOfAQueueThatGoes) {
+  const auto keys = KeysOf(1, 256);
+  Put(keys, 1, space_);
+  const std::vector<std::byte> source = BytesOf(7, kBlockBytes);
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    const auto fresh = KeysOf(1'000 + 64 * round, 64);
+    const std::vector<const std::byte*> sources(fresh.size(), source.data());
+    std::vector<std::byte> target(kBlockBytes);
+    const std::vector<std::byte*> targets(keys.size(), target.data());
+    auto queue = engine_->CreateCompletionQueue(3);
+    ASSERT_OK(queue);
+    ASSERT_OK(engine_->Put({.in = space_, .keys = fresh, .sources = sources}, **queue));
+    ASSERT_OK(engine_->Pin({.in = space_, .keys = keys}, **queue));
+    ASSERT_OK(engine_->Get({.in = space_, .keys = keys, .targets = targets}, **queue));
+
+    queue->reset();
+    std::fill(target.begin(), target.end(), std::byte{0});
+    EXPECT_EQ(std::count(target.begin(), target.end(), std::byte{0}), kBlockBytes) << round;
+  }
+
+  const EngineStats stats = engine_->Stats();
+  EXPECT_EQ(stats.requests_started, stats.requests_ended);
+  // What the pins held is let go of soon after.
+  const Instant give_up_at = Clock::now() + std::chrono::seconds(60);
+  while (engine_->Stats().host.blocks_held > 0 && Clock::now() < give_up_at) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(engine_->Stats().host.blocks_held, 0U);
+  EXPECT_EQ(Put(KeysOf(9'000, 4), 9'000, space_).blocks_ready, 4U);
+}
+
+TEST_F(EngineTest, TellsOfEndsInAQueueThatOutlivesIt) {
+  const auto keys = KeysOf(1, 1);
+  const auto pin = engine_->Pin({.in = space_, .keys = keys}, *queue_);
+  ASSERT_OK(pin);
+  engine_.reset();
+
+  const Completion ended = Await(pin);
+  EXPECT_EQ(ended.blocks_ready, 0U);
+  queue_.reset();
+}
+
+TEST_F(EngineTest, RefusesAnotherEnginesQueue) {
+  const auto other = Engine::Open(SmallOptions());
+  ASSERT_OK(other);
+  const auto queue = (*other)->CreateCompletionQueue(1);
+  ASSERT_OK(queue);
+
+  const auto refused = engine_->Erase({.in = space_, .keys = KeysOf(1, 1)}, **queue);
+  EXPECT_STATUS(refused, StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.status().message(),
+            "the completion queue is another engine's; this one's CreateCompletionQueue gives its "
+            "own");
 }
 
 TEST_F(EngineTest, RefusesRequestsOnceItIsClosed) {

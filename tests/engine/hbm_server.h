@@ -68,7 +68,7 @@ class HbmServer {
     const void* const kernels = has_kernels_ ? &gpu::HostKernels() : nullptr;
     engine_ =
         Must(engine::EngineFront::Open(options_, {.cuda = &gpu_.cuda().api(), .kernels = kernels}));
-    queue_ = Must(engine::BoundedCompletionQueue::Create(64));
+    queue_ = Must(engine_->CreateCompletionQueue(64));
     space_ = Must(engine_->AddNamespace(NamespaceOf("model"), {.block_bytes = kBlockBytes}));
     tensors_ = Must(engine_->RegisterTensors(Described()));
   }
@@ -218,7 +218,7 @@ class HbmServer {
   EngineOptions options_;
   bool has_kernels_;
   std::vector<std::byte*> planes_;
-  std::unique_ptr<engine::EngineFront> engine_;
+  std::shared_ptr<engine::EngineFront> engine_;
   std::unique_ptr<CompletionQueue> queue_;
   NamespaceHandle space_;
   TensorsHandle tensors_;

@@ -132,7 +132,6 @@ kvferry::Status Run() {
   KVFERRY_RETURN_IF_ERROR(ReadInPlace(*engine, *queue, space, keys));
   KVFERRY_RETURN_IF_ERROR(StoreAlone(options, keys, sources));
   // [close]
-  queue.reset();  // Before the engine, and after its last request.
   return engine->Close();
   // [/close]
 }
