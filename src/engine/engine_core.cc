@@ -39,6 +39,8 @@ std::string MessageOf(StatusCode code) {
 
 // Keys that one look-up is told of: many, because the first of them find no memory asked for.
 constexpr std::size_t kKeysAtOnce = 512;
+// After an operation that the ring did not take.
+constexpr Duration kRefusedPause = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -200,6 +202,7 @@ bool EngineCore::Step(Instant now) {
   }
   if (nvme_ != nullptr) {
     has_done = nvme_->StartTransfers() || has_done;
+    submit_at_ = ring_->ForgetRefusals() ? now + kRefusedPause : Instant::max();
   }
   if (device_ != nullptr) {
     device_->Start(now);

@@ -138,7 +138,7 @@ class EngineCore final : private CopySink, private OnboardSink, private DeviceSi
   Instant next_deadline() const noexcept {
     const Instant device = device_ == nullptr ? Instant::max() : device_->next_deadline();
     const Instant own = std::min(next_deadline_, device);
-    return nvme_ == nullptr ? own : std::min(own, nvme_->next_deadline());
+    return nvme_ == nullptr ? own : std::min({own, nvme_->next_deadline(), submit_at_});
   }
   // Requests that have not ended.
   std::uint32_t unfinished() const noexcept { return requests_.active(); }
@@ -274,6 +274,7 @@ class EngineCore final : private CopySink, private OnboardSink, private DeviceSi
   EngineStats counts_;             // The counters that are kept here.
   Instant now_;
   Instant next_deadline_ = Instant::max();
+  Instant submit_at_ = Instant::max();  // What the ring has refused.
   std::uint64_t access_count_ = 0;
   std::uint32_t sweep_position_ = 0;
   std::optional<std::uint16_t> sweeping_;

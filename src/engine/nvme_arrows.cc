@@ -154,8 +154,8 @@ bool NvmeArrows::StepStore() {
   if (is_stopping_) {
     return false;
   }
-  const bool has_found = store_->Step(now_);
   RewriteRows();
+  const bool has_found = store_->Step(now_);
   report_.Tell(now_, false, store_->commit());
   return has_found;
 }
@@ -178,10 +178,14 @@ bool NvmeArrows::StartTransfers() {
   if (!takes_offloads_) {
     return false;
   }
+  const std::size_t moves = moves_.size();
   StartMoves();
+  // A move that was given up may have been the last user of its segment; one that has to be read
+  // was queued after the reads were looked at.
+  const bool has_moved = moves_.size() != moves || !scheduler_.is_empty(TransferClass::kWriteBack);
   const std::uint32_t wanted = host_.offloads_wanted();
   // One that was given up may have been in the way of a move.
-  return StartOffloads() || host_.offloads_wanted() != wanted;
+  return StartOffloads() || host_.offloads_wanted() != wanted || has_moved;
 }
 
 bool NvmeArrows::NoteIoFailure(const Transfer& transfer) {

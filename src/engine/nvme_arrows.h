@@ -137,11 +137,14 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   // The store's part of a step; whether anything was found from before a restart.
   bool StepStore();
   Instant next_deadline() const noexcept {
-    if (!rewrites_.empty() && !is_stopping_ && store_->commit().CanAdd()) {
+    if (is_stopping_) {
+      return Instant::max();  // It waits for ends, and begins nothing.
+    }
+    if (!rewrites_.empty() && store_->commit().CanAdd()) {
       return now_;  // The next step records them.
     }
     const Instant moves = moves_read_at_ > now_ ? moves_read_at_ : Instant::max();
-    return std::min({store_->next_deadline(), report_.next_deadline(), moves});
+    return std::min({store_->next_deadline(), report_.next_deadline(), moves, writes_at()});
   }
   void OnIoDone(tiers::IoOp& op) noexcept override;
 
@@ -215,6 +218,17 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   void OnWrongBytes(const Transfer& transfer);
 
   // segment_moves: what leaves a segment that is being emptied and stays in the tier.
+  // When writes that wait out a pause may begin.
+  Instant writes_at() const noexcept {
+    Instant next = Instant::max();
+    if (!takes_offloads_ || (moves_.empty() && host_.offloads_wanted() == 0)) {
+      return next;
+    }
+    for (const Instant at : {writes_resume_at_, offloads_look_at_}) {
+      next = at > now_ ? std::min(next, at) : next;
+    }
+    return next;
+  }
   // Null where the record does not move.
   SegmentMoves::Move* MoveOf(RecordIndex record) {
     return book_.index()[record].is_moving != 0 ? moves_.Find(record) : nullptr;
@@ -287,6 +301,7 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   bool takes_offloads_ = true;
   Instant now_;
   Instant writes_resume_at_;  // The drive takes none before, it seems.
+  Instant offloads_look_at_;  // Others than those tried last are tried then.
   std::uint64_t persisted_bytes_ = 0;
   TierStats stats_;
   NvmeStats nvme_stats_;

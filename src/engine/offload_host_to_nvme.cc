@@ -13,9 +13,12 @@ namespace {
 constexpr std::uint32_t kStartedMax = 32;
 // And those that are tried in vain: where there is no room for one there may be for a smaller one.
 constexpr std::uint32_t kFailedMax = 8;
-// After a write that failed, and after one for which the drive had no room or no leave.
+// After a write that failed or was not taken, and the longer one where the drive had no room or no
+// leave for it.
 constexpr Duration kPause = std::chrono::milliseconds(10);
 constexpr Duration kLongPause = std::chrono::seconds(1);
+// Until others are tried, where none of those that were tried found room.
+constexpr Duration kLookPause = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -36,6 +39,9 @@ bool NvmeArrows::StartOffloads() {
       host_.WantOffload(record);  // Behind the others, of which one may find room.
       ++failed;
     }
+  }
+  if (failed > 0) {
+    offloads_look_at_ = now_ + kLookPause;  // There may be one behind those that were tried.
   }
   return false;
 }
@@ -93,7 +99,8 @@ bool NvmeArrows::SubmitWrite(RecordIndex record, std::uint32_t page, bool is_mov
   transfer.transfer_class = TransferClass::kWriteBack;
   if (!ring_.Submit(transfer).ok()) {
     Free(transfer);
-    store_->NotWritten(page);  // The pages stay dead until the segment is reused.
+    store_->NotWritten(page);           // The pages stay dead until the segment is reused,
+    writes_resume_at_ = now_ + kPause;  // which another attempt at once would do to more of them.
     return false;
   }
   transfer.stage = Stage::kWriting;

@@ -58,7 +58,7 @@ SimRing::~SimRing() {
   }
 }
 
-Status SimRing::Submit(IoOp& op) {
+Status SimRing::Take(IoOp& op) {
   KVFERRY_RETURN_IF_ERROR(CheckIoOp(op, files_.size()));
   if (is_closing_) {
     return Status::Error(StatusCode::kUnavailable, "the ring is closing");

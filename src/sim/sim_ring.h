@@ -62,7 +62,6 @@ class SimRing final : public tiers::IoRing {
   // Ends at once whatever is in flight, held or not.
   ~SimRing() override;
 
-  Status Submit(tiers::IoOp& op) override;
   std::size_t Reap(Instant now) override;
   std::uint32_t in_flight() const noexcept override;
   std::uint32_t in_flight_max() const noexcept override { return options_.in_flight_max; }
@@ -107,6 +106,7 @@ class SimRing final : public tiers::IoRing {
   };
   using EventKey = std::pair<Instant, std::uint64_t>;  // The second part keeps keys apart.
 
+  Status Take(tiers::IoOp& op) override;
   std::optional<SimFault> FaultOfNext(const tiers::IoOp& op);
   Status Refuse(SimFault fault);
   Instant DueTime(const tiers::IoOp& op, Instant now);

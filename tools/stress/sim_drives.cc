@@ -89,6 +89,12 @@ bool SimDrives::Attach(engine::EngineCore& core, const sim::SimFaults& faults) {
   return AttachWith(core, *manifest_);
 }
 
+std::size_t SimDrives::in_flight() const {
+  return (ring_ == nullptr ? 0 : ring_->in_flight()) +
+         (manifest_ == nullptr ? 0 : manifest_->in_flight()) +
+         (patient_ == nullptr ? 0 : patient_->in_flight());
+}
+
 std::uint64_t SimDrives::operation_count() const {
   return operations_gone_ + (ring_ == nullptr ? 0 : ring_->submitted_count());
 }

@@ -68,6 +68,8 @@ class SimDrives {
   void SetFaults(const sim::SimFaults& faults);
   // Before the first Attach.
   void SetNthFault(const NthFault& fault) { nth_fault_ = fault; }
+  // Of drives and manifest.
+  std::size_t in_flight() const;
   // Operations of the drives and batches of the manifest, those that are gone included.
   std::uint64_t operation_count() const;
   std::uint64_t batch_count() const;

@@ -203,6 +203,9 @@ bool SimWorld::Step() {
   ++outcome_.counts.steps;
   const bool has_done = core_->Step(clock_.Now());
   core_->CheckInvariants();
+  if (!has_done && random_.Chance(0.25)) {
+    CheckRests();
+  }
   if (drives_ != nullptr) {
     drives_->TendTo(*core_, FaultsOf(options_.faults));
     CheckPersisted();
@@ -212,6 +215,36 @@ bool SimWorld::Step() {
     }
   }
   return has_done;
+}
+
+// Where nothing is under way whose end would bring another step, one that has done nothing leaves
+// nothing to do, or asks for another one soon: a mover that sleeps would be woken by nobody.
+void SimWorld::CheckRests() {
+  constexpr Duration kSoon = std::chrono::milliseconds(100);
+  constexpr int kStepsAtOnceMax = 8;
+  const Instant next = core_->next_deadline();
+  const Instant event = drives_ == nullptr ? Instant::max() : drives_->NextEventTime();
+  const bool is_scanning = core_->nvme() != nullptr && !core_->nvme()->store().is_scanned();
+  if (next <= clock_.Now()) {
+    // It asks for another one at once; each is to get it further.
+    int steps = 0;
+    while (!core_->Step(clock_.Now()) && core_->next_deadline() <= clock_.Now()) {
+      ++steps;
+      if (steps == kStepsAtOnceMax) {
+        Fail("steps do nothing, and ask for another one at once");
+      }
+    }
+    return;
+  }
+  if (is_scanning || next <= clock_.Now() + kSoon ||
+      std::min(event, workers_->NextEventTime()) != Instant::max()) {
+    return;
+  }
+  const std::size_t held = drives_ == nullptr ? 0 : drives_->in_flight();  // By stalled drives.
+  const bool has_done = core_->Step(clock_.Now());
+  if (has_done || (drives_ != nullptr && drives_->in_flight() != held)) {
+    Fail("a step has left something to do, and did not ask for another one");
+  }
 }
 
 void SimWorld::MoveClock() {

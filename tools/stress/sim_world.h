@@ -162,6 +162,7 @@ class SimWorld final : private engine::RequestSink {
   void TakeHandles(const Pending& pending, std::uint32_t ready, std::uint32_t handle);
   std::uint64_t SumOf(const Pending& pending) const;
   bool Step();
+  void CheckRests();
   void MoveClock();
   void Drain();
   void CheckServiceAfterFaults();

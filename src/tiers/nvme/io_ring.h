@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "kvferry/status.h"
 #include "kvferry/types.h"
@@ -82,7 +83,14 @@ class IoRing {
   // kResourceExhausted: nothing is free; reap, then try again. kUnavailable: the ring is out of
   // order for now; try later. kInvalidArgument: no such file, or misaligned,
   // empty or longer than kIoBytesMax.
-  virtual Status Submit(IoOp& op) = 0;
+  Status Submit(IoOp& op) {
+    Status taken = Take(op);
+    has_refused_ = has_refused_ || !taken.ok();
+    return taken;
+  }
+  // Whether Submit has refused something since this was last asked: perhaps no end of an operation
+  // will bring about the next attempt.
+  bool ForgetRefusals() noexcept { return std::exchange(has_refused_, false); }
 
   // Hands what was submitted to the kernel and delivers what has ended; how many. Never waits.
   // `now` times the pauses before another attempt.
@@ -104,6 +112,11 @@ class IoRing {
   // kUnavailable or kResourceExhausted where the ring has no use for it or the limits do not allow
   // it, and everything works as before.
   virtual Status RegisterBuffer(std::span<std::byte> chunk) = 0;
+
+ private:
+  virtual Status Take(IoOp& op) = 0;  // As of Submit.
+
+  bool has_refused_ = false;
 };
 
 // kInvalidArgument unless `op` is well-formed for a ring of `file_count` files; what every Submit

@@ -176,6 +176,7 @@ bool SegmentStore::OpenNext(SegmentStream of, bool is_move) {
     const bool is_lost =
         stream.open && table_[*stream.open].live_bytes == 0 && table_[*stream.open].writers == 0;
     if (is_lost || (stream.open && quarantined_ > 0 && !table_.IsAnyToReuse())) {
+      wants_step_ = true;
       footers_->Seal(*std::exchange(stream.open, std::nullopt));
     }
     return false;
@@ -183,6 +184,7 @@ bool SegmentStore::OpenNext(SegmentStream of, bool is_move) {
   if (stream.open) {
     footers_->Seal(*stream.open);
   }
+  wants_step_ = true;
   stream.open = cleaner_->TakeClean();
   table_[*stream.open].phase = SegmentPhase::kOpen;
   table_[*stream.open].stream = of;
@@ -199,6 +201,7 @@ void SegmentStore::NotWritten(std::uint32_t page) {
   SegmentTable::Segment& segment = table_[table_.SegmentOf(page)];
   KVFERRY_CHECK(segment.writers > 0);
   --segment.writers;
+  wants_step_ = wants_step_ || segment.writers == 0;
 }
 
 void SegmentStore::OnEntryEnd(std::uint32_t owner,
@@ -217,6 +220,7 @@ void SegmentStore::OnEntryEnd(std::uint32_t owner,
 void SegmentStore::RemoveUser(std::uint32_t segment) {
   KVFERRY_CHECK(table_[segment].users > 0);
   --table_[segment].users;
+  wants_step_ = wants_step_ || table_[segment].users == 0;
 }
 
 void SegmentStore::AddLive(std::uint32_t page, std::uint64_t size_bytes) {
@@ -227,6 +231,7 @@ void SegmentStore::RemoveLive(std::uint32_t page, std::uint64_t size_bytes) {
   SegmentTable::Segment& segment = table_[table_.SegmentOf(page)];
   KVFERRY_CHECK(segment.live_bytes >= size_bytes);
   segment.live_bytes -= size_bytes;
+  wants_step_ = wants_step_ || segment.live_bytes == 0;
   if (segment.stream == SegmentStream::kProtected || segment.live_bytes == 0) {
     cleaner_->Look();
   }
@@ -345,6 +350,7 @@ void SegmentStore::GoOnClosing() {
 
 bool SegmentStore::Step(Instant now) {
   now_ = now;
+  wants_step_ = false;
   GoOnClosing();
   if (dropping_ == Dropping::kWanted && manifest_.Submit(dropped_).ok()) {
     dropping_ = Dropping::kInFlight;
@@ -357,7 +363,7 @@ bool SegmentStore::Step(Instant now) {
 
 Instant SegmentStore::next_deadline() const noexcept {
   const bool is_closing = closing_ == Closing::kWanted || closing_ == Closing::kFooters;
-  if (is_closing && commit_->is_idle() && footers_->is_idle()) {
+  if (wants_step_ || (is_closing && commit_->is_idle() && footers_->is_idle())) {
     return now_;  // The next step goes on with it.
   }
   const Instant next =

@@ -222,6 +222,7 @@ class SegmentStore final : private CommitSink,
   std::uint32_t quarantined_ = 0;  // Segments.
   std::vector<PlacedRow> found_;   // Scratch of the scan.
   bool is_scanned_ = false;
+  bool wants_step_ = false;  // A call has left something for the next step to do.
   Status scan_status_;
   // Lives of segments that the store no longer has, since it was made smaller.
   ManifestBatch dropped_;

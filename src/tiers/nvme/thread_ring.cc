@@ -82,7 +82,7 @@ ThreadRing::~ThreadRing() {
   }
 }
 
-Status ThreadRing::Submit(IoOp& op) {
+Status ThreadRing::Take(IoOp& op) {
   KVFERRY_RETURN_IF_ERROR(CheckIoOp(op, files_.size()));
   if (is_closing_) {
     return Status::Error(StatusCode::kUnavailable, "the ring is closing");

@@ -38,7 +38,6 @@ class ThreadRing final : public IoRing {
   ThreadRing& operator=(const ThreadRing&) = delete;
   ~ThreadRing() override;
 
-  Status Submit(IoOp& op) override;
   std::size_t Reap(Instant now) override;
   std::uint32_t in_flight() const noexcept override { return in_flight_; }
   std::uint32_t in_flight_max() const noexcept override { return in_flight_max_; }
@@ -49,6 +48,7 @@ class ThreadRing final : public IoRing {
   std::size_t thread_count() const noexcept { return threads_.size(); }
 
  private:
+  Status Take(IoOp& op) override;
   Status StartThreads(std::uint32_t thread_count);
   void Work();
   void Carry(IoOp& op) const;

@@ -60,7 +60,7 @@ std::uint32_t UringRing::in_flight_max() const noexcept {
   return static_cast<std::uint32_t>(entries_.size());
 }
 
-Status UringRing::Submit(IoOp& op) {
+Status UringRing::Take(IoOp& op) {
   KVFERRY_RETURN_IF_ERROR(CheckIoOp(op, file_count_));
   if (is_out_of_order_ || is_closing_) {
     return Status::Error(StatusCode::kUnavailable, "the ring is out of order or closing");

@@ -35,7 +35,6 @@ class UringRing final : public IoRing {
   // Of a ring that is out of order, closes the kernel's and ends what has not come with ECANCELED.
   ~UringRing() override;
 
-  Status Submit(IoOp& op) override;
   std::size_t Reap(Instant now) override;
   std::uint32_t in_flight() const noexcept override;
   std::uint32_t in_flight_max() const noexcept override;
@@ -46,6 +45,7 @@ class UringRing final : public IoRing {
  private:
   static constexpr std::size_t kEndsAtOnce = 64;
 
+  Status Take(IoOp& op) override;
   void HandOver(Instant now);
   void Judge(int entered);
   bool Settle(const KernelEnd& end, Instant now);

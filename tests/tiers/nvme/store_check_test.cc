@@ -24,13 +24,6 @@ class BadSectorRing final : public IoRing, private IoSink {
 
   void AddBadSector(std::uint32_t file, std::uint64_t offset) { bad_.insert({file, offset}); }
 
-  Status Submit(IoOp& op) override {
-    sinks_[&op] = op.sink;
-    op.sink = this;
-    Status taken = inner_->Submit(op);
-    op.sink = taken.ok() ? this : sinks_[&op];
-    return taken;
-  }
   std::size_t Reap(Instant now) override { return inner_->Reap(now); }
   std::uint32_t in_flight() const noexcept override { return inner_->in_flight(); }
   std::uint32_t in_flight_max() const noexcept override { return inner_->in_flight_max(); }
@@ -41,6 +34,13 @@ class BadSectorRing final : public IoRing, private IoSink {
   }
 
  private:
+  Status Take(IoOp& op) override {
+    sinks_[&op] = op.sink;
+    op.sink = this;
+    Status taken = inner_->Submit(op);
+    op.sink = taken.ok() ? this : sinks_[&op];
+    return taken;
+  }
   void OnIoDone(IoOp& op) noexcept override {
     for (const auto& [file, offset] : bad_) {
       if (op.file_index == file && op.offset_bytes <= offset &&
