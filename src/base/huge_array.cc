@@ -19,10 +19,10 @@ void AdviseHugePages(void* memory, std::size_t size_bytes) noexcept {
   ::madvise(memory, size_bytes, MADV_HUGEPAGE);
 }
 
-void* MapZeroBytes(std::size_t size_bytes, std::size_t alignment) noexcept {
+void* MapZeroBytes(std::size_t size_bytes, std::size_t alignment, int flags) noexcept {
   const std::size_t mapped_bytes = size_bytes + alignment;
-  void* const mapped =
-      ::mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const mapped = ::mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
   if (mapped == MAP_FAILED) {
     return nullptr;
   }

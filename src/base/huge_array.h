@@ -13,8 +13,9 @@ namespace kvferry {
 void AdviseHugePages(void* memory, std::size_t size_bytes) noexcept;
 
 // Zero bytes from the system, at a multiple of `alignment` (a power of two, of pages); a page comes
-// when it is touched. Null if there are none. For UnmapBytes with the same size.
-void* MapZeroBytes(std::size_t size_bytes, std::size_t alignment) noexcept;
+// when it is touched. `flags` are further ones of mmap. Null if there are none; errno says why. For
+// UnmapBytes with the same size.
+void* MapZeroBytes(std::size_t size_bytes, std::size_t alignment, int flags = 0) noexcept;
 void UnmapBytes(void* memory, std::size_t size_bytes) noexcept;
 
 // Says that elements are to be zero bytes.

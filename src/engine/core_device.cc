@@ -53,23 +53,14 @@ void EngineCore::OnDeviceCopied(std::uint32_t number, DeviceEnd end) noexcept {
 }
 
 void EngineCore::QueueSum(std::uint32_t number) {
-  requests_.operation(number).next_waiter = kNone;
-  if (last_unsummed_ == kNone) {
-    first_unsummed_ = number;
-  } else {
-    requests_.operation(last_unsummed_).next_waiter = number;
-  }
-  last_unsummed_ = number;
+  requests_.Append(unsummed_, number);
   StartSums();
 }
 
 void EngineCore::StartSums() {
-  while (first_unsummed_ != kNone && desk_.HasRoom(CopyJob::Kind::kSum)) {
-    const std::uint32_t number = first_unsummed_;
-    Operation& operation = requests_.operation(number);
-    first_unsummed_ = operation.next_waiter;
-    last_unsummed_ = first_unsummed_ == kNone ? kNone : last_unsummed_;
-    operation.next_waiter = kNone;
+  while (unsummed_.first != kNone && desk_.HasRoom(CopyJob::Kind::kSum)) {
+    const std::uint32_t number = requests_.TakeFirst(unsummed_);
+    const Operation& operation = requests_.operation(number);
     CopyPiece piece;
     piece.source = host_->BytesOf(operation.record).data();
     piece.size_bytes = book_.index()[operation.record].size_bytes;

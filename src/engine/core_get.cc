@@ -154,7 +154,6 @@ void EngineCore::ServeFromHost(std::uint32_t number) {
   }
   ++use.readers;
   operation.stage = Operation::Stage::kReady;
-  operation.next_waiter = kNone;
   if (call.is_device) {
     if (options_.verify_on_get) {
       QueueSum(number);
@@ -163,24 +162,16 @@ void EngineCore::ServeFromHost(std::uint32_t number) {
     }
     return;
   }
-  if (last_ready_ == kNone) {
-    first_ready_ = number;
-  } else {
-    requests_.operation(last_ready_).next_waiter = number;
-  }
-  last_ready_ = number;
+  requests_.Append(ready_, number);
   ServeReady();
 }
 
 void EngineCore::ServeReady() {
   const CopyJob::Kind kind =
       options_.verify_on_get ? CopyJob::Kind::kCopyAndVerify : CopyJob::Kind::kCopy;
-  while (first_ready_ != kNone && desk_.HasRoom(kind)) {
-    const std::uint32_t number = first_ready_;
+  while (ready_.first != kNone && desk_.HasRoom(kind)) {
+    const std::uint32_t number = requests_.TakeFirst(ready_);
     Operation& operation = requests_.operation(number);
-    first_ready_ = operation.next_waiter;
-    last_ready_ = first_ready_ == kNone ? kNone : last_ready_;
-    operation.next_waiter = kNone;
     operation.stage = Operation::Stage::kReading;
     const BlockRecord& block = book_.index()[operation.record];
     CopyPiece piece;

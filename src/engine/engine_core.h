@@ -263,10 +263,8 @@ class EngineCore final : private CopySink, private OnboardSink, private DeviceSi
   std::uint32_t first_free_handle_ = kNone;
   std::vector<std::uint32_t> stalled_;           // Requests to try again when something has moved.
   std::vector<std::uint32_t> awaiting_durable_;  // Operations.
-  std::uint32_t first_ready_ = kNone;            // Operations that wait for a copy job.
-  std::uint32_t last_ready_ = kNone;
-  std::uint32_t first_unsummed_ = kNone;  // Those that wait for a checksum's job.
-  std::uint32_t last_unsummed_ = kNone;
+  OperationList ready_;                          // Those that wait for a copy job.
+  OperationList unsummed_;                       // For a checksum's job.
   // How requests end that do not end well, made beforehand: a step allocates nothing.
   std::array<Status, 10> endings_;  // By code.
   bool has_moved_ = false;  // Something was freed or finished since stalled requests were tried.

@@ -90,7 +90,7 @@ class HbmArrows final : public DeviceArrows {
   };
   struct Block {
     std::byte* host = nullptr;
-    tiers::PagedBlock place;
+    DeviceBlock place;
     std::uint32_t next = kNone;
   };
 

@@ -24,25 +24,6 @@ Status StaleTensors() {
       "RegisterTensors gives handles");
 }
 
-tiers::PagedBlock PagedOf(const DeviceBlock& block) {
-  return {.pages = block.pages, .first_token = block.first_token};
-}
-
-tiers::PagedTensorsOptions OptionsOf(const DeviceTensors& tensors) {
-  tiers::PagedTensorsOptions options;
-  options.planes.assign(tensors.planes.begin(), tensors.planes.end());
-  options.layers = tensors.layers;
-  options.page_step_bytes = tensors.page_step_bytes;
-  options.token_step_bytes = tensors.token_step_bytes;
-  options.head_step_bytes = tensors.head_step_bytes;
-  options.pages = tensors.pages;
-  options.page_tokens = tensors.page_tokens;
-  options.heads = tensors.heads;
-  options.row_bytes = tensors.row_bytes;
-  options.block_tokens = tensors.block_tokens;
-  return options;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<HbmCallers>> HbmCallers::Create(gpu::Device& device,
@@ -106,7 +87,7 @@ Result<TensorsHandle> HbmCallers::Register(const DeviceTensors& tensors) {
   }
   // Asks CUDA of each plane, so not under the lock.
   KVFERRY_ASSIGN_OR_RETURN(std::unique_ptr<tiers::PagedTensors> made,
-                           tiers::PagedTensors::Register(device_, OptionsOf(tensors)));
+                           tiers::PagedTensors::Register(device_, tensors));
   KVFERRY_RETURN_IF_ERROR(CheckSizes(*made, tensors));
   const MutexLock lock(mutex_);
   KVFERRY_RETURN_IF_ERROR(CheckIsOpen());
@@ -159,8 +140,8 @@ Status HbmCallers::CheckWish(const DeviceArrows::Wish& wish) {
                   " bytes, those of the namespace " + std::to_string(wish.block_bytes));
   }
   for (std::size_t i = 0; i < wish.blocks.size(); ++i) {
-    KVFERRY_RETURN_IF_ERROR(found->tensors->Check(PagedOf(wish.blocks[i]))
-                                .WithContext("blocks[" + std::to_string(i) + "]"));
+    KVFERRY_RETURN_IF_ERROR(
+        found->tensors->Check(wish.blocks[i]).WithContext("blocks[" + std::to_string(i) + "]"));
   }
   return Status::Ok();
 }

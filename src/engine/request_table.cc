@@ -2,6 +2,7 @@
 #include "engine/request_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -90,6 +91,23 @@ void RequestTable::MarkDone(Request& request, std::uint32_t index) {
     request.done >>= 1;
     ++request.base;
   }
+}
+
+void RequestTable::Append(OperationList& list, std::uint32_t number) {
+  operations_[number].next_waiter = kNone;
+  if (list.first == kNone) {
+    list.first = number;
+  } else {
+    operations_[list.last].next_waiter = number;
+  }
+  list.last = number;
+}
+
+std::uint32_t RequestTable::TakeFirst(OperationList& list) {
+  const std::uint32_t number = list.first;
+  KVFERRY_CHECK(number != kNone);
+  list.first = std::exchange(operations_[number].next_waiter, kNone);
+  return number;
 }
 
 std::uint32_t RequestTable::SkipNext(Request& request) {

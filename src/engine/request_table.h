@@ -69,10 +69,16 @@ struct Operation {
   std::uint32_t next_in_request = kNone;
   std::uint32_t previous_in_request = kNone;
   std::uint32_t filler = kNone;        // kWaiting: what it waits for.
-  std::uint32_t next_waiter = kNone;   // kWaiting, kReady: the next one.
+  std::uint32_t next_waiter = kNone;   // kWaiting, or in an OperationList: the next one.
   std::uint32_t first_waiter = kNone;  // kFilling: who waits for this one.
   std::uint64_t erasure = 0;           // kErasing, kPersisting: deletions that are to be durable.
   std::uint64_t victim = 0;            // kErasing: whose rows are to go.
+};
+
+// A list of operations through their next_waiter, first come, first served.
+struct OperationList {
+  std::uint32_t first = kNone;
+  std::uint32_t last = kNone;  // Of an empty list: anything.
 };
 
 // Fixed tables; what is taken is given back. A request may take `kFairShare` operations at least,
@@ -103,6 +109,9 @@ class RequestTable {
   // A new operation for the request's next block, which it moves past.
   std::uint32_t BeginNext(std::uint32_t request);
   void EndOperation(std::uint32_t number);
+  // An operation is in one list at most.
+  void Append(OperationList& list, std::uint32_t number);
+  std::uint32_t TakeFirst(OperationList& list);  // It must not be empty.
   // Past the request's next block, without an operation; returns its index.
   std::uint32_t SkipNext(Request& request);
   // The block has been seen to; moves the window on.

@@ -1,14 +1,15 @@
 // The core over a device that ends copies when and how the test wants.
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "engine/engine_core.h"
+#include "tests/engine/inline_workers.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_blocks.h"
 
@@ -16,29 +17,11 @@ namespace kvferry::engine {
 namespace {
 
 using testing::BytesOf;
+using testing::InlineWorkers;
 using testing::KeysOf;
 using testing::NamespaceOf;
 
 constexpr std::uint32_t kBlockBytes = 4 << 10;
-
-// Does a job when it is asked for.
-class LateWorkers final : public CopyWorkers {
- public:
-  void Submit(CopyJob& job) override { waiting_.push_back(&job); }
-  std::size_t Reap(Instant /*now*/, std::span<CopyJob*> done) override {
-    const std::size_t count = std::min(done.size(), waiting_.size());
-    for (std::size_t i = 0; i < count; ++i) {
-      done[i] = waiting_.back();
-      waiting_.pop_back();
-      RunCopyJob(*done[i]);
-    }
-    return count;
-  }
-  std::size_t in_flight() const noexcept override { return waiting_.size(); }
-
- private:
-  std::vector<CopyJob*> waiting_;
-};
 
 // An offload brings the bytes of BytesOf(1); `end` is how copies end in the next step, if they do.
 class FakeDevice final : public DeviceArrows {
@@ -156,7 +139,7 @@ class CoreDeviceTest : public ::testing::Test, private RequestSink {
     ended_ = completion;
   }
 
-  LateWorkers workers_;
+  InlineWorkers workers_;
   std::vector<DeviceBlock> blocks_;
 };
 

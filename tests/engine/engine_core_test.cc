@@ -1,13 +1,13 @@
 // The engine without its threads: calls that meet what only the mover's own time can bring about.
 #include "engine/engine_core.h"
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "tests/engine/inline_workers.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_blocks.h"
 
@@ -15,29 +15,11 @@ namespace kvferry::engine {
 namespace {
 
 using testing::BytesOf;
+using testing::InlineWorkers;
 using testing::KeysOf;
 using testing::NamespaceOf;
 
 constexpr std::uint32_t kBlockBytes = 4 << 10;
-
-// Does a job when it is asked for.
-class InlineWorkers final : public CopyWorkers {
- public:
-  void Submit(CopyJob& job) override { waiting_.push_back(&job); }
-  std::size_t Reap(Instant /*now*/, std::span<CopyJob*> done) override {
-    const std::size_t count = std::min(done.size(), waiting_.size());
-    for (std::size_t i = 0; i < count; ++i) {
-      done[i] = waiting_.back();
-      waiting_.pop_back();
-      RunCopyJob(*done[i]);
-    }
-    return count;
-  }
-  std::size_t in_flight() const noexcept override { return waiting_.size(); }
-
- private:
-  std::vector<CopyJob*> waiting_;
-};
 
 class EngineCoreTest : public ::testing::Test, private RequestSink {
  protected:

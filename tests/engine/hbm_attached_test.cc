@@ -124,10 +124,7 @@ TEST_P(HbmAttachedTest, ACancelledGetWritesNothingAfterItsEnd) {
   HbmServer server(GetParam());
   server.PutBlocks(1, 16);
   const std::vector<BlockKey> keys = KeysOf(1, 16);
-  std::vector<DeviceBlock> to;
-  for (std::uint32_t place = 0; place < 16; ++place) {
-    to.push_back(HbmServer::At(place));
-  }
+  const std::vector<DeviceBlock> to = HbmServer::PlacesFrom(0, 16);
   for (std::uint32_t round = 0; round < 20; ++round) {
     const Result<Ticket> get = server.Get(keys, to);
     ASSERT_OK(get);
@@ -186,10 +183,7 @@ TEST_P(HbmAttachedTest, AHostSlotIsKeptWhileItsCopyReadsIt) {
   HbmServer server(testing::ScheduledAs(GetParam()), options);
   server.PutBlocks(1, 8);
   const std::vector<BlockKey> keys = KeysOf(1, 8);
-  std::vector<DeviceBlock> to;
-  for (std::uint32_t place = 8; place < 16; ++place) {
-    to.push_back(HbmServer::At(place));
-  }
+  const std::vector<DeviceBlock> to = HbmServer::PlacesFrom(8, 8);
   for (int i = 0; i < 100; ++i) {
     server.Produce(20, 5);
   }
@@ -314,10 +308,7 @@ TEST_P(HbmAttachedTest, ALostDeviceCostsWhatNeedsItAndNoMore) {
   HbmServer server(GetParam());
   server.PutBlocks(1, 4);
   const std::vector<BlockKey> keys = KeysOf(1, 4);
-  std::vector<DeviceBlock> to;
-  for (std::uint32_t place = 0; place < 4; ++place) {
-    to.push_back(HbmServer::At(8 + place));
-  }
+  const std::vector<DeviceBlock> to = HbmServer::PlacesFrom(8, 4);
   ASSERT_OK(server.stream().Synchronize());
   server.cuda().FailOperation(2, cudaErrorIllegalAddress);
   const Result<Ticket> get = server.engine().GetToDevice(

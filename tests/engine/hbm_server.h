@@ -108,6 +108,13 @@ class HbmServer {
   static DeviceBlock At(std::uint32_t place) {
     return {.pages = std::span(kPageNumbers).subspan(std::size_t{2} * place, 2)};
   }
+  static std::vector<DeviceBlock> PlacesFrom(std::uint32_t first, std::uint32_t count) {
+    std::vector<DeviceBlock> places;
+    for (std::uint32_t place = first; place < first + count; ++place) {
+      places.push_back(At(place));
+    }
+    return places;
+  }
   static unsigned char PatternOf(std::uint32_t number, std::uint32_t plane) {
     return static_cast<unsigned char>(number * 31 + plane * 7 + 1);
   }

@@ -83,6 +83,30 @@ TEST(RequestTableTest, EachRequestFindsItsFairShare) {
   }
 }
 
+TEST(RequestTableTest, AListOfOperationsIsTakenInOrder) {
+  const auto keys = testing::KeysOf(1, 3);
+  RequestTable table(1);
+  table.Begin(0, CallFor(keys));
+  const std::uint32_t first = BeginStage(table, 0);
+  const std::uint32_t second = BeginStage(table, 0);
+  const std::uint32_t third = BeginStage(table, 0);
+  OperationList list;
+
+  table.Append(list, second);
+  table.Append(list, first);
+  EXPECT_EQ(table.TakeFirst(list), second);
+  table.Append(list, third);
+  EXPECT_EQ(table.TakeFirst(list), first);
+  EXPECT_EQ(table.TakeFirst(list), third);
+  EXPECT_EQ(list.first, kNone);
+  // One that was emptied begins anew.
+  table.Append(list, first);
+  table.Append(list, second);
+  EXPECT_EQ(table.TakeFirst(list), first);
+  EXPECT_EQ(table.TakeFirst(list), second);
+  EXPECT_EQ(list.first, kNone);
+}
+
 TEST(RequestTableTest, RequestsAreQueuedOnceAndTakenInOrder) {
   const auto keys = testing::KeysOf(1, 1);
   RequestTable table(4);

@@ -111,8 +111,9 @@ class Bench {
   }
   // Runs with a gap behind each, so that they do not merge.
   Result<std::unique_ptr<PagedTensors>> TensorsOf(std::uint64_t run_bytes) {
-    PagedTensorsOptions options;
-    options.planes = {tensor_memory_.data()};
+    const std::array<std::byte*, 1> planes{tensor_memory_.data()};
+    DeviceTensors options;
+    options.planes = planes;
     options.layers = 1;
     options.pages = static_cast<std::uint32_t>(options_.block_bytes / run_bytes);
     options.page_tokens = 1;

@@ -92,7 +92,7 @@ Status HbmLane::LaunchKernel(const HbmPart& part, const HbmNotes& notes) {
   auto* const places = reinterpret_cast<gpu::BlockPlace*>(notes.pinned + kPlacesAt);
   std::size_t page_count = 0;
   for (std::size_t i = 0; i < part.pairs.size(); ++i) {
-    const PagedBlock& block = part.pairs[i].paged;
+    const DeviceBlock& block = part.pairs[i].paged;
     places[i] = {static_cast<std::int32_t>(page_count),
                  static_cast<std::int32_t>(block.first_token),
                  static_cast<std::int32_t>(part.tensors->block_tokens())};

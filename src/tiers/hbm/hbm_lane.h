@@ -27,7 +27,7 @@ inline constexpr std::size_t kHbmArrowCount = 2;
 struct HbmPair {
   std::byte* host = nullptr;    // Pinned.
   std::byte* device = nullptr;  // In a slot; null where the block lies in paged tensors.
-  PagedBlock paged;
+  DeviceBlock paged;
 };
 
 // What is queued at once.

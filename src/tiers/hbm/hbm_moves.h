@@ -32,7 +32,7 @@ enum class HbmUrgency : std::uint8_t { kDemand, kPrefetch, kWriteBack };
 struct HbmBlock {
   std::byte* host = nullptr;  // The block's host form, of the move's `block_bytes`.
   HbmSlot slot;               // Where the move names no tensors.
-  PagedBlock paged;           // Where it does.
+  DeviceBlock paged;          // Where it does.
 };
 
 // A batch of blocks in one direction. What `blocks` points to is copied in the call.

@@ -20,7 +20,7 @@ Status Refuse(const std::string& reason) {
   return Status::Error(StatusCode::kInvalidArgument, "paged tensors: " + reason);
 }
 
-Status CheckNumbers(const PagedTensorsOptions& options) {
+Status CheckNumbers(const DeviceTensors& options) {
   const std::array<std::pair<const char*, std::uint32_t>, 5> counts = {{
       {"layers", options.layers},
       {"page_tokens", options.page_tokens},
@@ -52,7 +52,7 @@ Status CheckNumbers(const PagedTensorsOptions& options) {
 
 // Rows that lie over each other would be torn by every copy: seen from the smallest step to the
 // largest, each dimension begins behind the extent of the ones before.
-Status CheckSteps(const PagedTensorsOptions& options) {
+Status CheckSteps(const DeviceTensors& options) {
   std::array<std::pair<std::uint64_t, std::uint64_t>, 3> steps = {{
       {options.page_step_bytes, options.pages},
       {options.token_step_bytes, options.page_tokens},
@@ -69,13 +69,13 @@ Status CheckSteps(const PagedTensorsOptions& options) {
   return Status::Ok();
 }
 
-std::uint64_t ExtentBytes(const PagedTensorsOptions& options) {
+std::uint64_t ExtentBytes(const DeviceTensors& options) {
   return (options.pages - 1) * options.page_step_bytes +
          (options.page_tokens - 1) * options.token_step_bytes +
          (options.heads - 1) * options.head_step_bytes + options.row_bytes;
 }
 
-Status CheckPlanes(gpu::Device& device, const PagedTensorsOptions& options) {
+Status CheckPlanes(gpu::Device& device, const DeviceTensors& options) {
   for (std::size_t i = 0; i < options.planes.size(); ++i) {
     const std::byte* const first = options.planes[i];
     KVFERRY_ASSIGN_OR_RETURN(const bool is_first_there, gpu::IsDeviceMemory(device, first));
@@ -89,7 +89,7 @@ Status CheckPlanes(gpu::Device& device, const PagedTensorsOptions& options) {
   return Status::Ok();
 }
 
-std::uint64_t RunBytes(const PagedTensorsOptions& options) {
+std::uint64_t RunBytes(const DeviceTensors& options) {
   const std::uint64_t row = options.row_bytes;
   if (options.head_step_bytes != row && options.heads > 1) {
     return row;
@@ -101,7 +101,7 @@ std::uint64_t RunBytes(const PagedTensorsOptions& options) {
   return token * std::min(options.page_tokens, options.block_tokens);
 }
 
-bool FitsKernels(const PagedTensorsOptions& options) {
+bool FitsKernels(const DeviceTensors& options) {
   const auto fits = [](std::uint64_t bytes) {
     return bytes % gpu::kVectorBytes == 0;
   };
@@ -115,17 +115,20 @@ bool FitsKernels(const PagedTensorsOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<PagedTensors>> PagedTensors::Register(gpu::Device& device,
-                                                             PagedTensorsOptions options) {
-  KVFERRY_RETURN_IF_ERROR(CheckNumbers(options));
-  KVFERRY_RETURN_IF_ERROR(CheckSteps(options));
-  KVFERRY_RETURN_IF_ERROR(CheckPlanes(device, options));
-  return std::make_unique<PagedTensors>(Token(), std::move(options));
+                                                             const DeviceTensors& tensors) {
+  KVFERRY_RETURN_IF_ERROR(CheckNumbers(tensors));
+  KVFERRY_RETURN_IF_ERROR(CheckSteps(tensors));
+  KVFERRY_RETURN_IF_ERROR(CheckPlanes(device, tensors));
+  return std::make_unique<PagedTensors>(Token(), tensors);
 }
 
-PagedTensors::PagedTensors(Token /*token*/, PagedTensorsOptions options)
-    : options_(std::move(options)),
-      run_bytes_(RunBytes(options_)),
-      fits_kernels_(FitsKernels(options_)) {}
+PagedTensors::PagedTensors(Token /*token*/, const DeviceTensors& tensors)
+    : planes_(tensors.planes.begin(), tensors.planes.end()),
+      options_(tensors),
+      run_bytes_(RunBytes(tensors)),
+      fits_kernels_(FitsKernels(tensors)) {
+  options_.planes = planes_;
+}
 
 PagedTensors::~PagedTensors() {
   KVFERRY_CHECK(moves_ == 0);
@@ -138,16 +141,15 @@ void PagedTensors::RemoveMove() {
 
 std::span<std::byte* const> PagedTensors::PlanesOf(LayerRange layers) const {
   KVFERRY_CHECK(layers.first <= options_.layers && layers.count <= options_.layers - layers.first);
-  return std::span(options_.planes)
-      .subspan(std::size_t{layers.first} * planes_a_layer(),
-               std::size_t{layers.count} * planes_a_layer());
+  return options_.planes.subspan(std::size_t{layers.first} * planes_a_layer(),
+                                 std::size_t{layers.count} * planes_a_layer());
 }
 
 std::uint32_t PagedTensors::PagesFor(std::uint32_t first_token) const noexcept {
   return (first_token + options_.block_tokens - 1) / options_.page_tokens + 1;
 }
 
-Status PagedTensors::Check(const PagedBlock& block) const {
+Status PagedTensors::Check(const DeviceBlock& block) const {
   if (block.first_token >= options_.page_tokens ||
       block.pages.size() != PagesFor(block.first_token)) {
     return Refuse(std::to_string(block.pages.size()) + " pages for a block at token " +
@@ -161,7 +163,7 @@ Status PagedTensors::Check(const PagedBlock& block) const {
   return Status::Ok();
 }
 
-void PagedTensors::ForEachRun(const PagedBlock& block,
+void PagedTensors::ForEachRun(const DeviceBlock& block,
                               LayerRange layers,
                               std::byte* host,
                               FunctionRef<void(std::byte*, std::byte*, std::size_t)> run) const {
@@ -171,7 +173,7 @@ void PagedTensors::ForEachRun(const PagedBlock& block,
   }
 }
 
-void PagedTensors::RunsOfPlane(const PagedBlock& block,
+void PagedTensors::RunsOfPlane(const DeviceBlock& block,
                                std::byte* plane,
                                std::byte* host,
                                FunctionRef<void(std::byte*, std::byte*, std::size_t)> run) const {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "kvferry/device.h"
 #include "kvferry/function_ref.h"
 #include "kvferry/status.h"
 
@@ -23,31 +24,9 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// One layer group's tensors, as the server has them. A plane is K or V of one layer, both packed,
-// or the MLA latent; a row is one head of one token. Any layout is a choice of steps, as in
-// gpu/kernels/block_copy.h.
-struct PagedTensorsOptions {
-  std::vector<std::byte*> planes;  // Device addresses of page 0; layer by layer.
-  std::uint32_t layers = 0;
-  std::uint64_t page_step_bytes = 0;
-  std::uint64_t token_step_bytes = 0;
-  std::uint64_t head_step_bytes = 0;
-  std::uint32_t pages = 0;
-  std::uint32_t page_tokens = 0;
-  std::uint32_t heads = 0;
-  std::uint32_t row_bytes = 0;
-  std::uint32_t block_tokens = 0;  // Of our blocks; the server's pages need not have that size.
-};
-
-// Where one block lies: its first token is `first_token` of `pages[0]`, the following pages
-// continue it. All tokens are there: a block that is not full is none.
-struct PagedBlock {
-  std::span<const std::int32_t> pages;
-  std::uint32_t first_token = 0;
-};
-
 // Tensors stay the server's. While moves use them it must not free them, and the pages that a move
-// names belong to the move until it ends. The host form of a block is [plane][token][head][row].
+// names belong to the move until it ends. The host form of a block is [plane][token][head][row];
+// a block that is not full is none.
 //
 // Thread-confined, but for what is const. Must outlive the moves that name it; stops the process
 // otherwise.
@@ -58,9 +37,9 @@ class PagedTensors {
   // kInvalidArgument, saying which number is wrong, or which plane does not begin or end in device
   // memory.
   static Result<std::unique_ptr<PagedTensors>> Register(gpu::Device& device,
-                                                        PagedTensorsOptions options);
+                                                        const DeviceTensors& tensors);
 
-  PagedTensors(Token token, PagedTensorsOptions options);
+  PagedTensors(Token token, const DeviceTensors& tensors);
   PagedTensors(const PagedTensors&) = delete;
   PagedTensors& operator=(const PagedTensors&) = delete;
   ~PagedTensors();
@@ -78,7 +57,7 @@ class PagedTensors {
   std::span<std::byte* const> PlanesOf(LayerRange layers) const;
 
   // kInvalidArgument for a page that does not exist, or too few or too many of them.
-  Status Check(const PagedBlock& block) const;
+  Status Check(const DeviceBlock& block) const;
   // How many pages a block at that token needs.
   std::uint32_t PagesFor(std::uint32_t first_token) const noexcept;
 
@@ -86,7 +65,7 @@ class PagedTensors {
   std::uint64_t run_bytes() const noexcept { return run_bytes_; }
   // Calls `run(device, host, bytes)` for each run of these layers; `host` is where they begin in
   // the block's host form. The block must have passed Check.
-  void ForEachRun(const PagedBlock& block,
+  void ForEachRun(const DeviceBlock& block,
                   LayerRange layers,
                   std::byte* host,
                   FunctionRef<void(std::byte*, std::byte*, std::size_t)> run) const;
@@ -108,12 +87,13 @@ class PagedTensors {
     return plane_bytes() * planes_a_layer() * layers;
   }
   // Calls `run` for the tokens of one plane.
-  void RunsOfPlane(const PagedBlock& block,
+  void RunsOfPlane(const DeviceBlock& block,
                    std::byte* plane,
                    std::byte* host,
                    FunctionRef<void(std::byte*, std::byte*, std::size_t)> run) const;
 
-  PagedTensorsOptions options_;
+  std::vector<std::byte*> planes_;
+  DeviceTensors options_;  // Its planes are planes_.
   std::uint64_t run_bytes_;
   bool fits_kernels_;
   std::uint32_t moves_ = 0;

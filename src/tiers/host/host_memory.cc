@@ -18,6 +18,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/huge_array.h"
 
 namespace kvferry::tiers {
 namespace {
@@ -26,29 +27,12 @@ namespace {
 constexpr int kPagesOf2MiB = 21 << 26;
 constexpr std::uint32_t kNodesMax = 1024;  // The kernel's own limit.
 
-// Nothing when the system refuses; errno says why.
-std::byte* MapBytes(std::size_t bytes, int flags) {
-  void* address =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-  return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
-}
-
-// Maps more than wanted and gives back what lies before and after the aligned part.
-std::byte* MapAligned(std::size_t bytes) {
-  constexpr auto kAlignment = static_cast<std::size_t>(HostMemory::kAlignmentBytes);
-  std::byte* begin = MapBytes(bytes + kAlignment, MAP_NORESERVE);
-  if (begin == nullptr) {
-    return nullptr;
-  }
-  const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  const auto head = static_cast<std::size_t>(AlignUp(address, kAlignment) - address);
-  if (head > 0) {
-    ::munmap(begin, head);
-  }
-  if (head < kAlignment) {
-    ::munmap(begin + head + bytes, kAlignment - head);
-  }
-  return begin + head;
+// Without MAP_NORESERVE, so that too few pages show here and not as a fault at a later touch; null
+// then.
+void* MapHugePages(std::size_t bytes) {
+  void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | kPagesOf2MiB, -1, 0);
+  return address == MAP_FAILED ? nullptr : address;
 }
 
 // Preferred rather than bound: a full node would otherwise end the process although the machine has
@@ -85,14 +69,13 @@ Result<std::unique_ptr<HostMemory>> HostMemory::Map(const HostMemoryOptions& opt
   }
   auto memory = std::make_unique<HostMemory>(Token());
   const auto bytes = static_cast<std::size_t>(AlignUp(options.bytes, kAlignmentBytes));
-  std::byte* begin = nullptr;
+  void* begin = nullptr;
   if (options.huge_pages == HugePages::kReserved) {
-    // Without MAP_NORESERVE, so that too few pages show here and not as a fault at a later touch.
-    begin = MapBytes(bytes, MAP_HUGETLB | kPagesOf2MiB);
+    begin = MapHugePages(bytes);
     memory->huge_pages_ = begin != nullptr ? HugePages::kReserved : HugePages::kNone;
   }
   if (begin == nullptr) {
-    begin = MapAligned(bytes);
+    begin = MapZeroBytes(bytes, kAlignmentBytes, MAP_NORESERVE);
   }
   if (begin == nullptr) {
     return Status::Error(StatusCode::kResourceExhausted,
@@ -100,7 +83,7 @@ Result<std::unique_ptr<HostMemory>> HostMemory::Map(const HostMemoryOptions& opt
                          errno);
   }
   memory->mapped_bytes_ = bytes;
-  memory->bytes_ = {begin, static_cast<std::size_t>(options.bytes)};
+  memory->bytes_ = {static_cast<std::byte*>(begin), static_cast<std::size_t>(options.bytes)};
   if (options.huge_pages != HugePages::kNone && memory->huge_pages_ == HugePages::kNone &&
       ::madvise(begin, bytes, MADV_HUGEPAGE) == 0) {
     memory->huge_pages_ = HugePages::kTransparent;
@@ -110,7 +93,7 @@ Result<std::unique_ptr<HostMemory>> HostMemory::Map(const HostMemoryOptions& opt
                          "the system refuses to keep host memory out of dumps and children", errno);
   }
   if (nodes.size() > 1) {
-    memory->is_on_node_ = PreferNode({begin, bytes}, *options.numa_node);
+    memory->is_on_node_ = PreferNode({static_cast<std::byte*>(begin), bytes}, *options.numa_node);
   }
   return memory;
 }

@@ -49,7 +49,7 @@ class HbmScene {
         tensor_memory_(Must(gpu::DeviceBuffer::Create(gpu_.device(), kPlanes * kTensorBytes))),
         pool_(Must(tiers::HbmPool::Create(
             gpu_.device(), std::array<tiers::HbmClass, 1>{{{kBlockBytes, kSlots}}}))),
-        tensors_(Must(tiers::PagedTensors::Register(gpu_.device(), TensorOptions()))),
+        tensors_(Must(tiers::PagedTensors::Register(gpu_.device(), Described(PlanesOfAll())))),
         moves_(Must(tiers::HbmMoves::Create(gpu_.device(), pool_.get(), options))) {}
   explicit HbmScene(sim::CudaSchedule schedule, const tiers::HbmMovesOptions& options = {})
       : HbmScene(ScheduledAs(schedule), options) {}
@@ -164,11 +164,16 @@ class HbmScene {
   }();
 
   std::byte* PlaneAt(std::uint32_t plane) { return tensor_memory_.data() + plane * kTensorBytes; }
-  tiers::PagedTensorsOptions TensorOptions() {
-    tiers::PagedTensorsOptions options;
+  std::array<std::byte*, kPlanes> PlanesOfAll() {
+    std::array<std::byte*, kPlanes> planes{};
     for (std::uint32_t plane = 0; plane < kPlanes; ++plane) {
-      options.planes.push_back(PlaneAt(plane));
+      planes[plane] = PlaneAt(plane);
     }
+    return planes;
+  }
+  static DeviceTensors Described(std::span<std::byte* const> planes) {
+    DeviceTensors options;
+    options.planes = planes;
     options.layers = kLayers;
     options.pages = kPages;
     options.page_tokens = kPageTokens;

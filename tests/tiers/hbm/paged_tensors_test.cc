@@ -27,39 +27,43 @@ std::string NameOf(Layout layout) {
   return layout == Layout::kNhd ? "nhd" : layout == Layout::kHnd ? "hnd" : "packed";
 }
 
-// Two planes a layer in one allocation, in the layouts that servers have.
-PagedTensorsOptions OptionsOf(Layout layout, std::byte* memory, std::uint32_t row_bytes) {
-  PagedTensorsOptions options;
-  options.layers = 3;
-  options.pages = 7;
-  options.page_tokens = 4;
-  options.heads = 2;
-  options.row_bytes = row_bytes;
-  options.block_tokens = 8;
-  const std::uint64_t page = std::uint64_t{options.page_tokens} * options.heads * row_bytes;
-  const std::uint64_t row = row_bytes;
-  options.token_step_bytes = layout == Layout::kHnd ? row : options.heads * row;
-  options.head_step_bytes = layout == Layout::kHnd ? options.page_tokens * row : row;
-  options.page_step_bytes = layout == Layout::kPacked ? 2 * page : page;
-  for (std::uint64_t plane = 0; plane < 6; ++plane) {
-    options.planes.push_back(layout == Layout::kPacked
-                                 ? memory + plane / 2 * 2 * page * options.pages + plane % 2 * page
-                                 : memory + plane * page * options.pages);
-  }
-  return options;
-}
-
 class PagedTensorsTest : public ::testing::TestWithParam<Layout> {
  protected:
   PagedTensorsTest()
       : gpu_(sim::CudaSchedule::kEager),
         memory_(Must(gpu::DeviceBuffer::Create(gpu_.device(), kBytes))) {}
 
+  // Two planes a layer in one allocation, in the layouts that servers have.
+  DeviceTensors Described(std::byte* memory, std::uint32_t row_bytes) {
+    const Layout layout = GetParam();
+    DeviceTensors options;
+    options.layers = 3;
+    options.pages = 7;
+    options.page_tokens = 4;
+    options.heads = 2;
+    options.row_bytes = row_bytes;
+    options.block_tokens = 8;
+    const std::uint64_t page = std::uint64_t{options.page_tokens} * options.heads * row_bytes;
+    const std::uint64_t row = row_bytes;
+    options.token_step_bytes = layout == Layout::kHnd ? row : options.heads * row;
+    options.head_step_bytes = layout == Layout::kHnd ? options.page_tokens * row : row;
+    options.page_step_bytes = layout == Layout::kPacked ? 2 * page : page;
+    planes_.clear();
+    for (std::uint64_t plane = 0; plane < 6; ++plane) {
+      planes_.push_back(layout == Layout::kPacked
+                            ? memory + plane / 2 * 2 * page * options.pages + plane % 2 * page
+                            : memory + plane * page * options.pages);
+    }
+    options.planes = planes_;
+    return options;
+  }
+
   static constexpr std::uint32_t kRowBytes = 32;
   static constexpr std::uint64_t kBytes = std::uint64_t{6} * 7 * 4 * 2 * kRowBytes;
 
   SimGpu gpu_;
   gpu::DeviceBuffer memory_;
+  std::vector<std::byte*> planes_;  // Of what was described last.
 };
 
 INSTANTIATE_TEST_SUITE_P(AllLayouts,
@@ -69,10 +73,10 @@ INSTANTIATE_TEST_SUITE_P(AllLayouts,
 
 TEST_P(PagedTensorsTest, RunsAreTheRowsOfTheBlock) {
   // Each row of the host form comes from exactly the place that the kernels' arithmetic names.
-  const PagedTensorsOptions options = OptionsOf(GetParam(), memory_.data(), kRowBytes);
+  const DeviceTensors options = Described(memory_.data(), kRowBytes);
   const auto tensors = Must(PagedTensors::Register(gpu_.device(), options));
   const std::vector<std::int32_t> pages = {5, 0, 6};
-  const PagedBlock block{pages, 3};
+  const DeviceBlock block{pages, 3};
   ASSERT_OK(tensors->Check(block));
   const LayerRange layers{1, 2};
   std::vector<std::byte> host(tensors->BytesOf(layers));
@@ -107,7 +111,7 @@ TEST_P(PagedTensorsTest, RunsAreTheRowsOfTheBlock) {
 
 TEST_P(PagedTensorsTest, LayersAreContiguousInTheHostForm) {
   const auto tensors =
-      Must(PagedTensors::Register(gpu_.device(), OptionsOf(GetParam(), memory_.data(), kRowBytes)));
+      Must(PagedTensors::Register(gpu_.device(), Described(memory_.data(), kRowBytes)));
 
   EXPECT_EQ(tensors->block_bytes(), 6U * 8 * 2 * kRowBytes);
   EXPECT_EQ(tensors->OffsetOf({0, 1}), 0U);
@@ -119,7 +123,7 @@ TEST_P(PagedTensorsTest, LayersAreContiguousInTheHostForm) {
 TEST_P(PagedTensorsTest, RefusesPagesThatAreNotThere) {
   // They would be another process's memory, or a fault that loses the device.
   const auto tensors =
-      Must(PagedTensors::Register(gpu_.device(), OptionsOf(GetParam(), memory_.data(), kRowBytes)));
+      Must(PagedTensors::Register(gpu_.device(), Described(memory_.data(), kRowBytes)));
   const auto check = [&](std::vector<std::int32_t> pages, std::uint32_t first_token) {
     return tensors->Check({pages, first_token});
   };
@@ -137,9 +141,9 @@ TEST_P(PagedTensorsTest, RefusesPagesThatAreNotThere) {
 TEST_P(PagedTensorsTest, RefusesTensorsThatCannotBe) {
   // Each wrong number, and the reason's word.
   const auto refuse = [&](auto change, const char* word) {
-    PagedTensorsOptions options = OptionsOf(GetParam(), memory_.data(), kRowBytes);
+    DeviceTensors options = Described(memory_.data(), kRowBytes);
     change(options);
-    const auto tensors = PagedTensors::Register(gpu_.device(), std::move(options));
+    const auto tensors = PagedTensors::Register(gpu_.device(), options);
     EXPECT_STATUS(tensors, StatusCode::kInvalidArgument);
     EXPECT_NE(tensors.status().message().find(word), std::string_view::npos)
         << tensors.status().ToString();
@@ -147,7 +151,7 @@ TEST_P(PagedTensorsTest, RefusesTensorsThatCannotBe) {
 
   refuse([](auto& options) { options.layers = 0; }, "layers");
   refuse([](auto& options) { options.layers = 4; }, "planes");
-  refuse([](auto& options) { options.planes.clear(); }, "planes");
+  refuse([](auto& options) { options.planes = {}; }, "planes");
   refuse([](auto& options) { options.heads = 0; }, "heads");
   refuse([](auto& options) { options.row_bytes = 0; }, "row_bytes");
   refuse([](auto& options) { options.page_tokens = 1U << 30; }, "page_tokens");
@@ -157,13 +161,13 @@ TEST_P(PagedTensorsTest, RefusesTensorsThatCannotBe) {
   refuse([](auto& options) { options.page_step_bytes = ~std::uint64_t{0}; }, "step");
   refuse([](auto& options) { options.pages = 70; }, "end");
   std::vector<std::byte> host(kBytes);
-  refuse([&](auto& options) { options.planes[5] = host.data(); }, "plane 5 does not begin");
+  refuse([&](auto& /*options*/) { planes_[5] = host.data(); }, "plane 5 does not begin");
 }
 
 TEST_P(PagedTensorsTest, SaysWhetherKernelsCanCopyIt) {
   // A kernel that copies 128 bits at a time loses the device at a misaligned address.
   const auto fits = [&](std::byte* memory, std::uint32_t row_bytes) {
-    return Must(PagedTensors::Register(gpu_.device(), OptionsOf(GetParam(), memory, row_bytes)))
+    return Must(PagedTensors::Register(gpu_.device(), Described(memory, row_bytes)))
         ->fits_kernels();
   };
 
