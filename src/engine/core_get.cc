@@ -113,7 +113,7 @@ EngineCore::Progress EngineCore::BeginOnboard(std::uint32_t number, RecordIndex 
   claim.reason_to_leave = claim.is_needed ? MissReason::kEvicted : MissReason::kEvictedByPrefetch;
   const auto reserved = host_->ReserveAgain(claim, record);
   if (reserved.record == kNoRecord) {
-    if (reserved.refusal == MissReason::kDropped && CanExpectRoom()) {
+    if (MayWaitForRoom(reserved.refusal, book_.index()[record])) {
       return Progress::kStalled;
     }
     Refuse(request, reserved.refusal);

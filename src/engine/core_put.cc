@@ -51,7 +51,7 @@ EngineCore::Progress EngineCore::BeginPut(std::uint32_t number) {
   const auto reserved = host_->ReserveNew(
       {.access = request.access, .parent = ParentOf(request, request.next)}, fresh);
   if (reserved.record == kNoRecord) {
-    if (reserved.refusal == MissReason::kDropped && CanExpectRoom()) {
+    if (MayWaitForRoom(reserved.refusal, fresh)) {
       return Progress::kStalled;
     }
     Refuse(request, reserved.refusal);

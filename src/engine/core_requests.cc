@@ -316,6 +316,11 @@ bool EngineCore::CanExpectRoom() const {
   return is_device_busy || desk_.pieces_in_flight() > 0 || (nvme_ != nullptr && !nvme_->is_idle());
 }
 
+bool EngineCore::MayWaitForRoom(MissReason refusal, const BlockRecord& block) const {
+  return (refusal == MissReason::kDropped && CanExpectRoom()) ||
+         (refusal == MissReason::kOverQuota && host_->WaitsForOwn(block));
+}
+
 // Past the request's next block, which it does not get or store.
 void EngineCore::Refuse(Request& request, MissReason reason) {
   const std::uint32_t index = requests_.SkipNext(request);

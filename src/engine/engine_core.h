@@ -188,6 +188,8 @@ class EngineCore final : private CopySink, private OnboardSink, private DeviceSi
   void Stall(std::uint32_t request);
   void WaitFor(std::uint32_t operation, RecordIndex record);
   bool CanExpectRoom() const;
+  // Whether a block that was refused for this reason may yet find room without anybody's doing.
+  bool MayWaitForRoom(MissReason refusal, const BlockRecord& block) const;
   // The parent of block `index`, where it has a record.
   RecordIndex ParentOf(const Request& request, std::uint32_t index) const;
 

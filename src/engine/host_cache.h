@@ -76,6 +76,11 @@ class HostCache {
   // Whether `count` blocks like this one could be here at one time, were nothing else here: kNone,
   // or what is in the way, kDropped or kOverQuota.
   MissReason CannotHold(const BlockRecord& block, std::uint64_t count) const;
+  // After kOverQuota: whether the block's tenant has others here that are busy, so that there will
+  // be room without anybody's doing.
+  bool WaitsForOwn(const BlockRecord& block) const;
+  // The record's block has become free to go, perhaps: what its tenant waits for.
+  void NoteMayLeave(RecordIndex record);
   // A place for a block that has no record. Of `fresh` the key, the size and the namespace count.
   Reserved ReserveNew(const Claim& claim, const BlockRecord& fresh);
   // A place for one that has a record, and no host copy.
@@ -146,6 +151,8 @@ class HostCache {
   std::uint64_t offloads_skipped_ = 0;
   std::uint64_t prefetches_wasted_ = 0;
   std::vector<std::uint64_t> tenant_bytes_;
+  // By tenant: none of its blocks can leave for another one before NoteMayLeave, though some will.
+  std::vector<bool> tenant_waits_;
   std::vector<EntryIndex> path_;
   // Records that wait to be written down: those in the ring (some of which no longer do), and
   // those that did not fit into it, which a scan finds.

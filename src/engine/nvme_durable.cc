@@ -104,6 +104,7 @@ void NvmeArrows::OnDurable(RecordIndex record,
   }
   BlockRecord& block = book_.index().PrivatePart(record);
   block.is_durable = 1;
+  host_.NoteMayLeave(record);
   block.is_row_persisted = (flags & tiers::BlockRow::kProtected) != 0 ? 1 : 0;
   if (is_rewrite) {
     store_->Forget(page);  // The footer has other flags.
@@ -224,6 +225,7 @@ void NvmeArrows::SetPersisted(RecordIndex record, bool is_persisted) {
     return;
   }
   block.is_persisted = is_persisted ? 1 : 0;
+  host_.NoteMayLeave(record);
   persisted_bytes_ += is_persisted ? SizeOf(record) : 0 - SizeOf(record);
   if (block.is_durable != 0 && block.is_row_persisted != block.is_persisted && !is_stopping_) {
     Rewrite(record);

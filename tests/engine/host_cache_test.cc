@@ -177,6 +177,38 @@ TEST_F(HostCacheTest, ATenantAtItsQuotaPushesOutItsOwn) {
   EXPECT_EQ(cache_->tenant_bytes(1), kBlockBytes);
 }
 
+TEST_F(HostCacheTest, ATenantAtItsQuotaIsToldWhetherToWaitForItsOwn) {
+  StoreAll(1, 2);
+  space_ = Add("small", {.block_bytes = kBlockBytes, .tenant = 1, .host_quota_bytes = kBlockBytes});
+  BlockRecord block;
+  block.size_bytes = kBlockBytes;
+  block.namespace_index = space_.index;
+
+  const RecordIndex filling = Reserve(11).record;
+  EXPECT_EQ(Reserve(12).refusal, MissReason::kOverQuota);
+  EXPECT_TRUE(cache_->WaitsForOwn(block));
+  BlockRecord large = block;
+  large.size_bytes = 2 * kBlockBytes;
+  EXPECT_FALSE(cache_->WaitsForOwn(large));  // It could never be here.
+  cache_->Publish(filling, {});
+  EXPECT_FALSE(cache_->WaitsForOwn(block));
+
+  // Its last reader goes: it may leave.
+  ++book_->index().use(filling).readers;
+  EXPECT_EQ(Reserve(12).refusal, MissReason::kOverQuota);
+  EXPECT_TRUE(cache_->WaitsForOwn(block));
+  --book_->index().use(filling).readers;
+  cache_->Settle(filling);
+  EXPECT_FALSE(cache_->WaitsForOwn(block));
+
+  // One that is held goes when its holder says so, which may be never.
+  ASSERT_TRUE(cache_->Hold(filling, ~std::uint64_t{0}));
+  EXPECT_EQ(Reserve(12).refusal, MissReason::kOverQuota);
+  EXPECT_FALSE(cache_->WaitsForOwn(block));
+  cache_->LetGo(filling);
+  EXPECT_NE(Reserve(12).record, kNoRecord);
+}
+
 TEST_F(HostCacheTest, TellsBeforehandWhatCouldNeverBeHere) {
   BlockRecord block;
   block.size_bytes = kBlockBytes;

@@ -177,6 +177,43 @@ TEST_P(NvmeTierTest, PersistTakesNoMoreThanItsTenantsQuota) {
   EXPECT_EQ(Persist(4, 1).status.code(), StatusCode::kResourceExhausted);
 }
 
+// The tenant's quota has room for 4 of them at a time: the others come when those were written, and
+// copied.
+TEST_P(NvmeTierTest, ATenantAtItsQuotaWaitsForItsOwnBlocks) {
+  constexpr std::size_t kCount = 48;
+  OpenEngine();
+  auto small = engine->AddNamespace(
+      testing::NamespaceOf("small"),
+      {.block_bytes = kBlockBytes, .tenant = 7, .host_quota_bytes = 4 * kBlockBytes});
+  ASSERT_OK(small);
+  space = *small;
+  const std::vector<BlockKey> keys = KeysOf(0, kCount);
+  std::vector<std::vector<std::byte>> blocks;
+  std::vector<const std::byte*> sources;
+  std::vector<std::vector<std::byte>> read(kCount, std::vector<std::byte>(kBlockBytes));
+  std::vector<std::byte*> targets;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    blocks.push_back(testing::BytesOf(i, kBlockBytes));
+    sources.push_back(blocks.back().data());
+    targets.push_back(read[i].data());
+  }
+
+  const Completion put =
+      Await(engine->Put({.in = space, .keys = keys, .sources = sources}, *queue));
+  EXPECT_OK(put.status);
+  EXPECT_EQ(put.blocks_stored, kCount);
+  // Some had to leave before they were written down; one by one all are.
+  for (std::size_t i = 0; i < kCount; ++i) {
+    EXPECT_TRUE(PutOne(i));
+    EXPECT_TRUE(Comes([&] { return engine->Stats().nvme.blocks_resident > i; }, 30));
+  }
+  const Completion got =
+      Await(engine->Get({.in = space, .keys = keys, .targets = targets}, *queue));
+  EXPECT_OK(got.status);
+  EXPECT_EQ(got.blocks_ready, kCount);
+  EXPECT_TRUE(read == blocks);
+}
+
 TEST_P(NvmeTierTest, UnpersistedBlocksMayLeave) {
   OpenEngine();
   Put(0, 8);
