@@ -63,16 +63,24 @@ Checksum ChecksumOf(std::span<const std::byte> bytes, std::uint64_t seed) noexce
 Checksum CopyAndChecksum(std::span<const std::byte> source,
                          std::span<std::byte> target,
                          std::uint64_t seed) noexcept {
-  // Hashed first, then copied from the innermost cache, 4 KiB at a time: with pieces of 2 to 32 KiB
-  // and either order tried, this was the quickest, and it stays within one page of both sides.
-  constexpr std::size_t kPieceBytes = 4096;
-  constexpr std::size_t kLineBytes = 64;
   KVFERRY_CHECK(target.size() >= source.size());
   if (source.size() < kStreamedBytesMin) {
     CopyBytes(source, target);
     return ChecksumOf(source, seed);
   }
   ChecksumStream stream(seed);
+  CopyInto(stream, source, target);
+  return stream.Finish();
+}
+
+void CopyInto(ChecksumStream& stream,
+              std::span<const std::byte> source,
+              std::span<std::byte> target) noexcept {
+  // Hashed first, then copied from the innermost cache, 4 KiB at a time: with pieces of 2 to 32 KiB
+  // and either order tried, this was the quickest, and it stays within one page of both sides.
+  constexpr std::size_t kPieceBytes = 4096;
+  constexpr std::size_t kLineBytes = 64;
+  KVFERRY_CHECK(target.size() >= source.size());
   // Copies end on a line of the target, so that no line is written in two parts.
   const std::size_t above = reinterpret_cast<std::uintptr_t>(target.data()) % kLineBytes;
   std::size_t copied = 0;
@@ -85,7 +93,6 @@ Checksum CopyAndChecksum(std::span<const std::byte> source,
     copied = end;
   }
   OrderStreamedBytes();
-  return stream.Finish();
 }
 
 ChecksumStream::ChecksumStream(std::uint64_t seed) noexcept : state_{} {

@@ -67,4 +67,9 @@ class ChecksumStream {
   alignas(64) std::array<std::byte, kStateBytes> state_;
 };
 
+// One stretch of a CopyAndChecksum that its caller makes in several.
+void CopyInto(ChecksumStream& stream,
+              std::span<const std::byte> source,
+              std::span<std::byte> target) noexcept;
+
 }  // namespace kvferry

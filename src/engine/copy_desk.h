@@ -27,8 +27,8 @@ class CopySink {
 // For the mover thread.
 class CopyDesk {
  public:
-  // Request jobs in flight. A copy that has begun is waited for whatever its request's deadline, so
-  // their bytes are bounded as well: past this many no further job is begun.
+  // Request jobs in flight. One whose requests have ended early is waited for until a worker has
+  // seen that, so their bytes are bounded as well: past this many no further job is begun.
   static constexpr std::uint32_t kRequestJobsMax = 32;
   static constexpr std::uint64_t kRequestBytesMax = std::uint64_t{128} << 20;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,6 +22,11 @@ struct CopyPiece {
   BlockKey key;
   Checksum checksum;       // What the bytes must have, or (kCopyAndSum, kSum) turned out to have.
   bool is_intact = false;  // kCopyAndVerify, kVerify: they have it.
+  // Becomes true when nobody wants the copy any more: a worker that sees it leaves off where it is,
+  // and sets `was_stopped`. What the target holds then, and what is said of it, counts for nothing.
+  // Null for what is done to its end.
+  const std::atomic<bool>* stop = nullptr;
+  bool was_stopped = false;
 };
 
 // A run of pieces that are done by one worker, one after another. Owned by whoever submits it, and

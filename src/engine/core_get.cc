@@ -181,12 +181,17 @@ void EngineCore::ServeReady() {
     piece.operation = number;
     piece.key = block.key;
     piece.checksum = block.checksum;
+    piece.stop = &stops_[operation.request];
     desk_.Add(kind, piece);
   }
 }
 
 void EngineCore::OnReadCopied(CopyJob::Kind kind, const CopyPiece& piece) {
   KVFERRY_CHECK(requests_.operation(piece.operation).stage == Operation::Stage::kReading);
+  if (piece.was_stopped) {
+    EndRead(piece.operation, MissReason::kTooLate);
+    return;
+  }
   const bool is_wrong = kind == CopyJob::Kind::kCopyAndVerify && !piece.is_intact;
   EndRead(piece.operation, is_wrong ? MissReason::kFailedCheck : MissReason::kNone);
 }

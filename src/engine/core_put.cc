@@ -89,12 +89,19 @@ void EngineCore::BeginFill(std::uint32_t number, RecordIndex record) {
   piece.size_bytes = requests_[number].call.block_bytes;
   piece.operation = taken;
   piece.key = book_.index()[record].key;
+  piece.stop = &stops_[number];
   desk_.Add(CopyJob::Kind::kCopyAndSum, piece);
 }
 
 void EngineCore::OnPutCopied(const CopyPiece& piece) {
   Operation& operation = requests_.operation(piece.operation);
   KVFERRY_CHECK(operation.stage == Operation::Stage::kFilling);
+  if (piece.was_stopped) {
+    host_->Abandon(operation.record, MissReason::kDropped);
+    WakeWaiters(TakeWaiters(FillerOf(piece.operation)), MissReason::kDropped);
+    EndOperation(piece.operation, MissReason::kTooLate);
+    return;
+  }
   Request& request = requests_[operation.request];
   const RecordIndex record = operation.record;
   const BlockRecord& block = book_.index()[record];

@@ -194,10 +194,13 @@ void EngineCore::EndEarly(std::uint32_t number, StatusCode code) {
   }
   request.ending = code;
   counts_.cancelled += code == StatusCode::kCancelled ? 1 : 0;
-  // What only waits ends now; a copy of the caller's memory has to be waited for.
+  // What only waits ends now; a copy of the caller's memory has to be waited for, until its worker
+  // sees that it may leave off. Others may wait for a block that a put brings.
+  bool is_waited_for = false;
   std::uint32_t operation = request.first_operation;
   while (operation != kNone) {
     const std::uint32_t next = requests_.operation(operation).next_in_request;
+    is_waited_for = is_waited_for || requests_.operation(operation).first_waiter != kNone;
     CancelDurable(operation);
     // Without a filler it is being woken at this moment, and will be told.
     if (requests_.operation(operation).stage == Operation::Stage::kWaiting &&
@@ -210,6 +213,7 @@ void EngineCore::EndEarly(std::uint32_t number, StatusCode code) {
   if (request.call.is_device) {
     device_->Cancel(number);
   }
+  stops_[number].store(!is_waited_for, std::memory_order_relaxed);
   requests_.Queue(number);
 }
 

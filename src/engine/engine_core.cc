@@ -125,7 +125,8 @@ EngineCore::EngineCore(Token /*token*/, const Options& options, const Seams& sea
       desk_(seams.workers, options.transfers_max),
       durable_namespaces_(seams.namespaces),
       requests_(options.requests_max),
-      handles_(options.handles_max) {
+      handles_(options.handles_max),
+      stops_(options.requests_max) {
   for (std::uint32_t handle = options.handles_max; handle > 0; --handle) {
     handles_[handle - 1].next = first_free_handle_;
     first_free_handle_ = handle - 1;
@@ -146,6 +147,7 @@ void EngineCore::Start(std::uint32_t number, const Call& call) {
   request.access.session = call.session;
   request.access.tag = call.tag;
   request.departures = book_.departures();
+  stops_[number].store(false, std::memory_order_relaxed);
   ++counts_.requests_started;
   next_deadline_ = std::min(next_deadline_, call.deadline);
   requests_.Queue(number);

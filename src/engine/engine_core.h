@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -274,6 +275,8 @@ class EngineCore final : private CopySink, private OnboardSink, private DeviceSi
   EngineStats counts_;             // The counters that are kept here.
   Instant now_;
   Instant next_deadline_ = Instant::max();
+  // By request: its copies are for nobody. Read by the workers.
+  std::vector<std::atomic<bool>> stops_;
   Instant submit_at_ = Instant::max();  // What the ring has refused.
   std::uint64_t access_count_ = 0;
   std::uint32_t sweep_position_ = 0;

@@ -2,6 +2,7 @@
 #include "engine/copy_work.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -105,6 +106,44 @@ TEST_F(RunCopyJobTest, VerifiesWithoutCopying) {
   EXPECT_FALSE(job_.pieces[1].is_intact);
   EXPECT_TRUE(job_.pieces[2].is_intact);
   EXPECT_FALSE(job_.pieces[kPieces].is_intact);
+}
+
+// Longer than the stretches that a worker copies before it looks whether to go on.
+TEST_F(RunCopyJobTest, CopiesLongBlocksWhole) {
+  constexpr std::size_t kLong = (std::size_t{2} << 20) + 77;
+  const std::vector<std::byte> source = BytesOf(5, kLong);
+  const std::atomic<bool> stop{false};
+  for (const auto kind : {CopyJob::Kind::kCopy, CopyJob::Kind::kCopyAndSum}) {
+    std::vector<std::byte> target(kLong);
+    CopyJob job;
+    job.kind = kind;
+    job.piece_count = 1;
+    CopyPiece& piece = job.pieces[0];
+    piece.source = source.data();
+    piece.target = target.data();
+    piece.size_bytes = kLong;
+    piece.key = KeyOf(5);
+    piece.stop = &stop;
+    RunCopyJob(job);
+    EXPECT_FALSE(piece.was_stopped);
+    EXPECT_TRUE(target == source);
+    EXPECT_EQ(kind == CopyJob::Kind::kCopy ? Checksum{} : ChecksumOf(source, KeyOf(5)),
+              piece.checksum);
+  }
+}
+
+TEST_F(RunCopyJobTest, LeavesOffWhereNobodyWantsTheCopy) {
+  static constinit const std::atomic<bool> kStop{true};
+  job_.pieces[1].stop = &kStop;
+  for (const auto kind :
+       {CopyJob::Kind::kCopyAndSum, CopyJob::Kind::kCopyAndVerify, CopyJob::Kind::kCopy}) {
+    job_.kind = kind;
+    RunCopyJob(job_);
+    EXPECT_TRUE(job_.pieces[1].was_stopped);
+    EXPECT_TRUE(IsUntouched(1));
+    EXPECT_TRUE(IsCopied(0) && !job_.pieces[0].was_stopped);
+    EXPECT_TRUE(IsCopied(2) && !job_.pieces[2].was_stopped);
+  }
 }
 
 TEST(CopyJobTest, IsFullAtEitherBound) {

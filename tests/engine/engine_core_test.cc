@@ -98,6 +98,43 @@ TEST_F(EngineCoreTest, DiscardsAPutThatIsOlderThanAllEpochs) {
   EXPECT_EQ(core_->Match(space_, keys).blocks(), 0U);
 }
 
+// Copies that no worker has begun when their request ends early are not made, and leave nothing;
+// but for those that another request waits for.
+TEST_F(EngineCoreTest, StopsTheCopiesOfARequestThatEndsEarly) {
+  const auto keys = KeysOf(1, 8);
+  core_->Start(0, PutOf(keys));
+  core_->Step(now_ += std::chrono::microseconds(1));  // Copies are under way.
+  ASSERT_GT(core_->copies_in_flight(), 0U);
+  core_->EndEarly(0, StatusCode::kCancelled);
+  StepUntilIdle();
+  EXPECT_EQ(ended_.status.code(), StatusCode::kCancelled);
+  EXPECT_EQ(ended_.blocks_stored, 0U);
+  EXPECT_EQ(core_->Match(space_, keys).blocks(), 0U);
+  EXPECT_EQ(core_->Stats().host.bytes_resident, 0U);
+
+  core_->Start(0, PutOf(keys));
+  core_->Step(now_ += std::chrono::microseconds(1));
+  core_->Start(1, PutOf(keys));
+  core_->Step(now_);
+  core_->EndEarly(0, StatusCode::kCancelled);
+  StepUntilIdle();
+  EXPECT_EQ(core_->Match(space_, keys).blocks(), 8U);
+
+  std::vector<std::byte> target(kBlockBytes);
+  const std::vector<std::byte*> targets(8, target.data());
+  Call read = PutOf(keys);
+  read.kind = Call::Kind::kGet;
+  read.sources = {};
+  read.targets = targets;
+  core_->Start(0, read);
+  core_->Step(now_ += std::chrono::microseconds(1));
+  core_->EndEarly(0, StatusCode::kDeadlineExceeded);
+  StepUntilIdle();
+  EXPECT_EQ(ended_.blocks_ready, 0U);
+  EXPECT_EQ(ended_.next_missing, MissReason::kTooLate);
+  EXPECT_EQ(target, std::vector<std::byte>(kBlockBytes));
+}
+
 // A caller that erased a namespace, and then gets what was in it.
 TEST_F(EngineCoreTest, ServesNothingOfANamespaceThatWasErasedMeanwhile) {
   const auto keys = KeysOf(1, 8);
