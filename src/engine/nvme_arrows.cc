@@ -130,7 +130,7 @@ void NvmeArrows::Withdraw(RecordIndex record, bool deletes_row) {
     if (row == 0) {
       continue;
     }
-    if (deletes_row && store_->commit().CanDelete()) {
+    if (deletes_row) {
       store_->Delete(row);
     } else {
       store_->Forget(row);

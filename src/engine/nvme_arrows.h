@@ -95,9 +95,9 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   bool StartOffloads();
 
   // What survives a restart ----------------------------------------------------------------------
-  // The record's copy is withdrawn: no longer a hit, its pages dead. With `deletes_row`, for which
-  // CanErase must hold, a restart will not find it either, once durable_erasures() has reached what
-  // queued_erasures() is then.
+  // The record's copy is withdrawn: no longer a hit, its pages dead. With `deletes_row`, before
+  // which requests wait for CanErase, a restart will not find it either, once durable_erasures()
+  // has reached what queued_erasures() is then.
   void Withdraw(RecordIndex record, bool deletes_row);
   bool CanErase() const { return store_->is_scanned() && store_->commit().CanDelete(); }
   std::uint64_t queued_erasures() const { return store_->commit().queued_deletions(); }
@@ -244,8 +244,10 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   bool AreAllUnreadable(std::uint32_t segment) const;
   bool IsPressing(const SegmentMoves::Move& move) const;
   tiers::SegmentStream StreamOf(RecordIndex record, bool is_move) const;
+  void BeginMove(RecordIndex record);
   void EndMove(RecordIndex record);
-  void GiveUpMove(RecordIndex record);
+  bool IsInQuarantine(std::uint32_t page) const;
+  void EvictForReuse(RecordIndex record);
   void Evict(RecordIndex record, MissReason reason);
   void GiveUpSegment(std::uint32_t segment);
   void Rewrite(RecordIndex record);

@@ -1,5 +1,6 @@
 // NvmeArrows: what survives a restart: rows, persisted blocks, and what is found again.
 #include <algorithm>
+#include <tuple>
 
 #include "base/assert.h"
 #include "base/bytes.h"
@@ -90,9 +91,11 @@ void NvmeArrows::OnDurable(RecordIndex record,
                            std::uint8_t flags) {
   SegmentMoves::Move* const move = MoveOf(record);
   if (move != nullptr && move->target == page) {
-    // The old place's row goes with its segment's life.
     const std::uint64_t size = SizeOf(record);
     BlockUse& use = book_.index().use(record);
+    if (IsInQuarantine(use.nvme_page)) {
+      store_->Delete(use.nvme_page);
+    }  // Other old places' rows go with their segment's life.
     store_->RemoveLive(use.nvme_page, size);
     store_->AddLive(page, size);
     use.nvme_page = page;
@@ -111,6 +114,9 @@ void NvmeArrows::OnDurable(RecordIndex record,
   }
   if (block.is_row_persisted != block.is_persisted) {
     Rewrite(record);
+  }
+  if (block.is_persisted != 0 && block.is_moving == 0 && IsInQuarantine(page)) {
+    BeginMove(record);  // It was on its way there when the segment was given up.
   }
 }
 
@@ -290,7 +296,9 @@ std::uint32_t NvmeArrows::OnFound(const tiers::BlockRow& row,
     const std::uint32_t known_page = book_.index().use(record).nvme_page;
     const std::uint64_t known_generation =
         store_->table()[store_->table().SegmentOf(known_page)].generation;
-    if (std::pair(known_generation, known_page) > std::pair(generation, page)) {
+    // A place in quarantine is left for another one, and may go bad altogether.
+    if (std::tuple(!IsInQuarantine(known_page), known_generation, known_page) >
+        std::tuple(!IsInQuarantine(page), generation, page)) {
       return tiers::kNoOwner;
     }
     // What was found first is the older one.

@@ -35,20 +35,21 @@ void NvmeArrows::OnVictim(std::uint32_t segment) noexcept {
         block.is_persisted != 0 || (block.was_hit != 0 && block.is_indexed &&
                                     kept + size <= kept_max && budget_.Allows(now_, size));
     if (!is_kept) {
-      ++stats_.evictions;
-      if (store_->table()[segment].phase == tiers::SegmentPhase::kQuarantined &&
-          store_->commit().CanDelete()) {
-        store_->Delete(book_.index().use(record).nvme_page);  // No new life does it.
-      }
-      Evict(record, MissReason::kEvictedByReuse);
+      EvictForReuse(record);
       continue;
     }
     kept += block.is_persisted != 0 ? 0 : size;
     block.was_hit = 0;
-    block.is_moving = 1;
-    store_->AddUser(segment);
-    moves_.Add({.record = record, .segment = segment});
+    BeginMove(record);
   }
+}
+
+// Out of the segment in which it lies.
+void NvmeArrows::BeginMove(RecordIndex record) {
+  const std::uint32_t segment = store_->table().SegmentOf(book_.index().use(record).nvme_page);
+  book_.index().PrivatePart(record).is_moving = 1;
+  store_->AddUser(segment);
+  moves_.Add({.record = record, .segment = segment});
 }
 
 void NvmeArrows::EndMove(RecordIndex record) {
@@ -107,7 +108,7 @@ NvmeArrows::MoveStart NvmeArrows::StartMove(SegmentMoves::Move& move) {
   const auto pages = static_cast<std::uint32_t>(SizeOf(record) / tiers::kIoAlignment);
   if (!store_->MakeRoom(StreamOf(record, true), pages, IsPressing(move))) {
     if (block.is_persisted == 0 && !(IsPressing(move) && store_->HasClean())) {
-      GiveUpMove(record);
+      EvictForReuse(record);
     }
     return MoveStart::kRests;
   }
@@ -126,7 +127,7 @@ NvmeArrows::MoveStart NvmeArrows::BringUp(RecordIndex record) {
   if (reserved.record != kNoRecord) {
     Onboard(record, TransferClass::kWriteBack, Instant::max());
   } else if (!claim.is_needed) {
-    GiveUpMove(record);
+    EvictForReuse(record);
   }
   return MoveStart::kUnderWay;
 }
@@ -165,8 +166,17 @@ void NvmeArrows::OnMoveUnreadable(SegmentMoves::Move& move, bool counts) {
   Withdraw(move.record, true);
 }
 
-void NvmeArrows::GiveUpMove(RecordIndex record) {
+bool NvmeArrows::IsInQuarantine(std::uint32_t page) const {
+  return store_->table()[store_->table().SegmentOf(page)].phase ==
+         tiers::SegmentPhase::kQuarantined;
+}
+
+void NvmeArrows::EvictForReuse(RecordIndex record) {
   ++stats_.evictions;
+  const std::uint32_t page = book_.index().use(record).nvme_page;
+  if (IsInQuarantine(page)) {
+    store_->Delete(page);  // No new life does it.
+  }
   Evict(record, MissReason::kEvictedByReuse);
 }
 

@@ -44,9 +44,7 @@ GroupCommit::GroupCommit(const Options& options, const Parts& parts)
       manifest_(parts.manifest),
       table_(parts.table),
       sink_(parts.sink),
-      groups_(kGroups),
-      // A failed batch adds its rows to those that wait.
-      deletions_(options.deletions_max + kGroups * options.entries_max) {
+      groups_(kGroups) {
   ManifestSink* manifest_sink = this;
   IoSink* io_sink = this;
   for (std::uint32_t number = 0; number < kGroups; ++number) {
@@ -119,9 +117,7 @@ void GroupCommit::Rewrite(std::uint32_t owner, std::uint32_t page) {
 }
 
 void GroupCommit::Queue(const BlockPlace& place) {
-  KVFERRY_CHECK(deletion_count_ < deletions_.size());
-  deletions_[(deletion_first_ + deletion_count_) % deletions_.size()] = place;
-  ++deletion_count_;
+  deletions_.push_back(place);
   NoteFirst();
 }
 
@@ -142,7 +138,7 @@ std::size_t GroupCommit::DeletionsToGo() const noexcept {
   const std::uint64_t gone = deletions_done_ + deletions_in_flight_;
   const std::uint64_t free = deletions_held_after_ > gone ? deletions_held_after_ - gone : 0;
   return static_cast<std::size_t>(
-      std::min<std::uint64_t>(free, deletion_count_ - deletions_in_flight_));
+      std::min<std::uint64_t>(free, deletions_.size() - deletions_in_flight_));
 }
 
 void GroupCommit::MarkSegment(std::uint32_t segment) {
@@ -165,9 +161,7 @@ void GroupCommit::DeleteMeta(const std::string& name) {
   // Deletions come first in a batch: a value that was put in the same one must not come back.
   std::erase_if(meta_puts_, [&](const MetaValue& put) { return put.name == name; });
   meta_deletes_.push_back(name);
-  if (deletion_count_ < deletions_.size()) {
-    Queue(BlockPlace());  // Of nothing; no batch before the value's carries it.
-  }
+  DeleteNothing();  // No batch before the value's carries it.
 }
 
 bool GroupCommit::HasPending() const noexcept {
@@ -326,10 +320,8 @@ void GroupCommit::FillBatch(Group& group) {
 
 void GroupCommit::TakeDeletions(Group& group) {
   const std::size_t count = std::min(kDeletionsAtOnce, DeletionsToGo());
-  for (std::size_t i = 0; i < count; ++i) {
-    group.block_deletes.push_back(
-        deletions_[(deletion_first_ + deletions_in_flight_ + i) % deletions_.size()]);
-  }
+  const auto first = deletions_.begin() + static_cast<std::ptrdiff_t>(deletions_in_flight_);
+  group.block_deletes.assign(first, first + static_cast<std::ptrdiff_t>(count));
   deletions_in_flight_ += count;
   group.deletion_count = static_cast<std::uint32_t>(count);
 }
@@ -361,8 +353,7 @@ void GroupCommit::OnManifestDone(ManifestBatch& batch) noexcept {
   const std::size_t deleted = std::exchange(group.deletion_count, 0U);
   deletions_in_flight_ -= deleted;
   if (batch.status.ok()) {
-    deletion_first_ = (deletion_first_ + deleted) % deletions_.size();
-    deletion_count_ -= deleted;
+    deletions_.erase(deletions_.begin(), deletions_.begin() + static_cast<std::ptrdiff_t>(deleted));
     deletions_done_ += deleted;
     commits_ += group.entries.empty() ? 0U : 1U;
     EndEntries(group, CommitSink::End::kDurable);
@@ -371,7 +362,7 @@ void GroupCommit::OnManifestDone(ManifestBatch& batch) noexcept {
     // All batches behind it fail too, so that the deletions are in their old order again.
     failures_ += group.entries.empty() ? 0U : 1U;
     for (const Entry& entry : group.entries) {
-      if (!entry.is_rewrite && deletion_count_ < deletions_.size()) {
+      if (!entry.is_rewrite) {
         Delete(entry.page);
       }
     }

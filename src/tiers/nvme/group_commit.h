@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,7 @@ class GroupCommit final : private IoSink, private ManifestSink {
     std::uint64_t commit_bytes = 32 * kMiB;
     Duration commit_time = std::chrono::milliseconds(100);
     std::uint32_t entries_max = 4'096;        // Of one group.
-    std::uint32_t deletions_max = 64 * 1024;  // That wait at one time.
+    std::uint32_t deletions_max = 64 * 1024;  // That wait before those who ask for more have to.
   };
   // Everything must outlive it; ring and manifest must have nothing of it in flight when it goes.
   struct Parts {
@@ -77,7 +78,9 @@ class GroupCommit final : private IoSink, private ManifestSink {
   // hold.
   void Rewrite(std::uint32_t owner, std::uint32_t page);
 
-  bool CanDelete() const noexcept { return deletion_count_ < options_.deletions_max; }
+  // Whether one who can wait may delete. Who cannot need not ask: what was read in vain, moved or
+  // given up, at most one row a block, each of which had to be written before.
+  bool CanDelete() const noexcept { return deletions_.size() < options_.deletions_max; }
   // The row at `page` of the tier is to go, if it is or comes there. Its number among deletions.
   std::uint64_t Delete(std::uint32_t page);
   // A number as for a deletion, of nothing: what was queued before it is durable with it.
@@ -86,7 +89,7 @@ class GroupCommit final : private IoSink, private ManifestSink {
   void HoldDeletionsAfter(std::uint64_t number);
   // Deletions with numbers up to this one are durable.
   std::uint64_t durable_deletions() const noexcept { return deletions_done_; }
-  std::uint64_t queued_deletions() const noexcept { return deletions_done_ + deletion_count_; }
+  std::uint64_t queued_deletions() const noexcept { return deletions_done_ + deletions_.size(); }
 
   // The segment's row is to be recorded as the table has it then.
   void MarkSegment(std::uint32_t segment);
@@ -168,10 +171,7 @@ class GroupCommit final : private IoSink, private ManifestSink {
   std::vector<Group> groups_;  // A ring; the newest collects.
   std::size_t first_ = 0;
   std::size_t count_ = 1;
-  // A ring: deletions in flight, then those that wait.
-  std::vector<BlockPlace> deletions_;
-  std::size_t deletion_first_ = 0;
-  std::size_t deletion_count_ = 0;
+  std::deque<BlockPlace> deletions_;  // Those in flight, then those that wait.
   std::size_t deletions_in_flight_ = 0;
   std::uint64_t deletions_done_ = 0;
   std::uint64_t deletions_held_after_ = ~std::uint64_t{0};

@@ -277,8 +277,12 @@ bool SegmentStore::Scan() {
     }
     const std::uint32_t number = placed.life.segment;
     const SegmentTable::Segment& segment = table_[number];
-    const bool holds =
-        segment.phase == SegmentPhase::kOpen || segment.phase == SegmentPhase::kSealed;
+    // Of one in quarantine only what persists: rows of others that were evicted from it may be
+    // there still, and no new life ends that.
+    const bool holds = segment.phase == SegmentPhase::kOpen ||
+                       segment.phase == SegmentPhase::kSealed ||
+                       (segment.phase == SegmentPhase::kQuarantined &&
+                        (placed.row.flags & BlockRow::kProtected) != 0);
     if (segment.generation != placed.life.generation || !holds || placed.row.page == 0 ||
         placed.row.page > segment.used_pages ||
         PayloadPages(placed.row.stored_bytes) > segment.used_pages - placed.row.page) {
@@ -291,7 +295,7 @@ bool SegmentStore::Scan() {
     }
     if (owner != kNoOwner) {
       table_.AddOwner(number, owner);
-    } else if (commit_->CanDelete()) {
+    } else {
       Delete(page);
     }
   }
@@ -314,6 +318,12 @@ void SegmentStore::EndScan() {
     const bool is_current = streams_[0].open == segment || streams_[1].open == segment;
     if (table_[segment].phase == SegmentPhase::kOpen && !is_current) {
       footers_->Seal(segment);
+    }
+  }
+  // What was not moved out of a segment in quarantine before the restart is now.
+  for (std::uint32_t segment = 0; segment < table_.segment_count(); ++segment) {
+    if (table_[segment].phase == SegmentPhase::kQuarantined) {
+      sink_.OnVictim(segment);
     }
   }
   cleaner_->Look();

@@ -118,7 +118,7 @@ class SegmentStore final : private CommitSink,
   // What lies at `page` is erased, though its row stays; or the row says something else than the
   // footer by now. Counts as a deletion where the footer is to be written anew.
   void Forget(std::uint32_t page) {
-    if (footers_->MarkStale(table_.SegmentOf(page)) && commit_->CanDelete()) {
+    if (footers_->MarkStale(table_.SegmentOf(page))) {
       commit_->DeleteNothing();
     }
   }
