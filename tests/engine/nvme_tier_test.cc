@@ -205,7 +205,7 @@ TEST_P(NvmeTierTest, ATenantAtItsQuotaWaitsForItsOwnBlocks) {
   // Some had to leave before they were written down; one by one all are.
   for (std::size_t i = 0; i < kCount; ++i) {
     EXPECT_TRUE(PutOne(i));
-    EXPECT_TRUE(Comes([&] { return engine->Stats().nvme.blocks_resident > i; }, 30));
+    EXPECT_EQ(Persist(i, 1).blocks_ready, 1U);
   }
   const Completion got =
       Await(engine->Get({.in = space, .keys = keys, .targets = targets}, *queue));
