@@ -33,20 +33,6 @@ std::string KernelName() {
   return std::string(names.sysname).append(1, ' ').append(names.release);
 }
 
-void PrintText(std::ostream& out, std::string_view text) {
-  out << '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out << '\\' << c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out << ' ';
-    } else {
-      out << c;
-    }
-  }
-  out << '"';
-}
-
 double RatioOf(const BenchResult& result) {
   return result.bound_value > 0 ? result.value / result.bound_value : 0;
 }
@@ -63,6 +49,20 @@ double SecondsOf(clockid_t clock) {
 }
 
 }  // namespace
+
+void PrintJsonText(std::ostream& out, std::string_view text) {
+  out << '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out << '\\' << c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out << ' ';
+    } else {
+      out << c;
+    }
+  }
+  out << '"';
+}
 
 void PrintTable(std::ostream& out, const std::vector<BenchResult>& results) {
   std::size_t width = 4;
@@ -85,33 +85,40 @@ void PrintTable(std::ostream& out, const std::vector<BenchResult>& results) {
 
 void PrintJson(std::ostream& out, std::string_view bench, const std::vector<BenchResult>& results) {
   out << "{\"bench\": ";
-  PrintText(out, bench);
+  PrintJsonText(out, bench);
   out << ", \"machine\": ";
   PrintMachine(out);
-  out << ", \"results\": [";
+  out << ", \"results\": ";
+  PrintJsonResults(out, results);
+  out << "}\n";
+}
+
+void PrintJsonResults(std::ostream& out, const std::vector<BenchResult>& results) {
+  out << '[';
   std::string_view separator;
   for (const BenchResult& result : results) {
     out << separator << "\n{\"case\": ";
-    PrintText(out, result.name);
+    PrintJsonText(out, result.name);
     if (result.block_bytes > 0) {
       out << ", \"block_bytes\": " << result.block_bytes;
     }
-    out << std::setprecision(6) << ", \"value\": " << result.value << ", \"unit\": ";
-    PrintText(out, result.unit);
+    out << ", \"value\": " << std::setprecision(result.unit == "bytes" ? 15 : 6) << result.value
+        << std::setprecision(6) << ", \"unit\": ";
+    PrintJsonText(out, result.unit);
     out << ", \"bound\": ";
-    PrintText(out, result.bound);
+    PrintJsonText(out, result.bound);
     out << ", \"bound_value\": " << result.bound_value << ", \"ratio\": " << RatioOf(result)
         << ", \"checksum\": " << result.checksum << '}';
     separator = ",";
   }
-  out << "]}\n";
+  out << ']';
 }
 
 void PrintMachine(std::ostream& out) {
   out << "{\"cpu\": ";
-  PrintText(out, CpuName());
+  PrintJsonText(out, CpuName());
   out << ", \"cores\": " << std::thread::hardware_concurrency() << ", \"kernel\": ";
-  PrintText(out, KernelName());
+  PrintJsonText(out, KernelName());
   out << '}';
 }
 

@@ -27,6 +27,10 @@ void PrintTable(std::ostream& out, const std::vector<BenchResult>& results);
 // them, "value", "unit", "bound", "bound_value", "ratio", "checksum"}]}
 void PrintJson(std::ostream& out, std::string_view bench, const std::vector<BenchResult>& results);
 
+// The list alone, and a text in quotes, for reports that have more.
+void PrintJsonResults(std::ostream& out, const std::vector<BenchResult>& results);
+void PrintJsonText(std::ostream& out, std::string_view text);
+
 // {"cpu", "cores", "kernel"}, as PrintJson has it.
 void PrintMachine(std::ostream& out);
 

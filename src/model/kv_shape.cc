@@ -351,6 +351,43 @@ Result<KvShape> ShapeOf(const ConfigJson& config) {
   return shape;
 }
 
+Result<AttentionHeads> HeadsOf(const ConfigJson& config) {
+  KVFERRY_ASSIGN_OR_RETURN(const KvShape shape, ShapeOf(config));
+  if (shape.groups.empty() || shape.groups[0].window_tokens > 0) {
+    return config.Error("num_hidden_layers", "has no layer that keeps every token");
+  }
+  const KvGroup& group = shape.groups[0];
+  AttentionHeads heads;
+  heads.is_latent = group.is_latent;
+  if (group.is_latent) {
+    KVFERRY_ASSIGN_OR_RETURN(
+        heads.query_heads,
+        config.RequiredNumber({"num_attention_heads", "n_head", "n_heads"}, kHeadsMax));
+    KVFERRY_ASSIGN_OR_RETURN(heads.value_width, config.RequiredNumber({"kv_lora_rank"}, kWidthMax));
+    heads.kv_heads = 1;
+    heads.key_width = group.elements_per_token;
+    return heads;
+  }
+  KVFERRY_ASSIGN_OR_RETURN(const HeadFields fields, ReadHeads(config));
+  heads.query_heads = fields.heads;
+  heads.kv_heads = fields.kv_heads;
+  heads.key_width = fields.key_width;
+  heads.value_width = fields.value_width;
+  // block_configs may give each layer heads of its own.
+  const bool is_one_group = shape.groups.size() == 1 || shape.groups[1].window_tokens > 0;
+  const std::uint32_t both_widths = fields.key_width + fields.value_width;
+  if (!is_one_group || group.elements_per_token % both_widths != 0) {
+    return config.Error("num_key_value_heads",
+                        "is not that of all layers that keep every token; layers that differ are "
+                        "not covered");
+  }
+  heads.kv_heads = group.elements_per_token / both_widths;
+  if (heads.query_heads % heads.kv_heads != 0) {
+    return config.Error("num_key_value_heads", "does not divide the heads");
+  }
+  return heads;
+}
+
 std::uint64_t BytesOfElements(Wide elements, std::uint32_t element_bits) {
   return Saturated((elements * element_bits + 7) / 8);
 }
@@ -365,6 +402,16 @@ Result<KvShape> ReadKvShape(const std::string& path) {
 Result<KvShape> ParseKvShape(std::string_view text, const std::string& name) {
   KVFERRY_ASSIGN_OR_RETURN(const ConfigJson config, ConfigJson::Parse(text, name));
   return ShapeOf(config);
+}
+
+Result<AttentionHeads> ReadAttentionHeads(const std::string& path) {
+  KVFERRY_ASSIGN_OR_RETURN(const ConfigJson config, ConfigJson::Read(path));
+  return HeadsOf(config);
+}
+
+Result<AttentionHeads> ParseAttentionHeads(std::string_view text, const std::string& name) {
+  KVFERRY_ASSIGN_OR_RETURN(const ConfigJson config, ConfigJson::Parse(text, name));
+  return HeadsOf(config);
 }
 
 std::uint64_t BytesPerToken(const KvShape& shape, std::uint32_t element_bits) {

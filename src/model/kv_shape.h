@@ -39,6 +39,16 @@ struct KvShape {
   std::vector<std::string> notes;  // What a report must say: a model type that is not known.
 };
 
+// How the layers that keep every token attend to it, where all of them do alike.
+struct AttentionHeads {
+  std::uint32_t query_heads = 0;
+  std::uint32_t kv_heads = 0;     // 1 for a latent.
+  std::uint32_t key_width = 0;    // Elements a head; the whole latent vector for MLA,
+  std::uint32_t value_width = 0;  // whose first part is its values.
+  bool is_latent = false;
+  bool operator==(const AttentionHeads&) const = default;
+};
+
 inline constexpr std::uint32_t kBFloat16Bits = 16;
 
 // kIoError for a file that cannot be read. kInvalidArgument, naming file, field, reason and remedy,
@@ -47,6 +57,11 @@ inline constexpr std::uint32_t kBFloat16Bits = 16;
 Result<KvShape> ReadKvShape(const std::string& path);
 // The same from a text; `name` stands for the path in errors.
 Result<KvShape> ParseKvShape(std::string_view text, const std::string& name);
+
+// Of the same file. Errors as ReadKvShape; also where no layer keeps every token, and where such
+// layers differ in their heads.
+Result<AttentionHeads> ReadAttentionHeads(const std::string& path);
+Result<AttentionHeads> ParseAttentionHeads(std::string_view text, const std::string& name);
 
 // Bytes that one more token takes in a store that keeps every token of every layer; rounded up.
 std::uint64_t BytesPerToken(const KvShape& shape, std::uint32_t element_bits = kBFloat16Bits);

@@ -70,6 +70,7 @@ class CommandTest(unittest.TestCase):
 
 class HelpTest(CommandTest):
     COMMANDS = ((), ("replay",), ("stress",), ("bench",), ("bench", "host"), ("bench", "nvme"),
+                ("bench", "decode"),
                 ("inspect",), ("fsck",), ("trace",), ("trace", "convert"))
 
     def test_every_command_explains_itself(self):
@@ -866,6 +867,117 @@ class ReopenBenchTest(CommandTest):
         done = kvferry("bench", "reopen", "--dir", "/", "--blocks", "10")
         self.assertEqual((done.returncode, done.stdout), (2, b""))
         self.assertIn("--blocks", done.stderr.decode())
+
+
+class DecodeBenchTest(CommandTest):
+    """What `bench decode` finds on the simulated runtime, and what it refuses."""
+
+    CASES = ("step_resident", "step_staged", "stall_share", "max_relative_error", "bytes_h2d",
+             "bytes_d2h", "bytes_nvme_read", "wasted_prefetch_share")
+    # 30 sessions come to have 5 full blocks, 150 in all; host memory has room for 128.
+    SMALL = ("--sessions", "30", "--context", "78", "--hbm-blocks", "24", "--steps", "34",
+             "--turn-steps", "2", "--check-rows", "50")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        done = kvferry("bench", "decode", *cls.SMALL, "-q")
+        if b"this build has no GPU parts" in done.stderr:
+            raise unittest.SkipTest(done.stderr.decode())
+
+    def decode(self, *arguments):
+        done = kvferry("bench", "decode", *self.SMALL, "--json", "-q", *arguments)
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, ""), arguments)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["bench"], "decode")
+        digests = report["output_sha256"]
+        self.assertRegex(digests["resident"], "^[0-9a-f]{64}$")
+        self.assertEqual(digests["resident"], digests["staged"])
+        values = {result["case"]: result["value"] for result in report["results"]}
+        for case in self.CASES:
+            self.assertIn(case, values)
+        self.assertGreater(values["step_resident"], 0)
+        self.assertLess(values["max_relative_error"], 0.01)
+        self.assertGreater(values["max_relative_error"], 0)
+        return report, values
+
+    def refuse(self, arguments, *words):
+        done = kvferry("bench", "decode", *arguments)
+        self.assertEqual((done.returncode, done.stdout), (2, b""), arguments)
+        for word in words:
+            self.assertIn(word, done.stderr.decode())
+
+    def test_staged_blocks_make_the_outputs_of_resident_ones(self):
+        report, values = self.decode()
+        self.assertIn("simulated", report["device"])
+        self.assertTrue(any("say nothing about a GPU" in note for note in report["notes"]))
+        self.assertGreater(values["bytes_h2d"], 0)
+        self.assertGreater(values["bytes_d2h"], 0)
+        self.assertEqual(values["bytes_nvme_read"], 0)
+        self.assertEqual(values["blocks_recomputed"], 0)
+        # Other values for another seed; the same ones without hints.
+        again, _ = self.decode("--hint-turns", "0", "--schedule", "eager")
+        self.assertEqual(again["output_sha256"], report["output_sha256"])
+        other, _ = self.decode("--seed", "2")
+        self.assertNotEqual(other["output_sha256"], report["output_sha256"])
+
+    def test_blocks_come_from_a_drive_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, values = self.decode("--nvme-dir", folder, "--host-blocks", "128")
+            self.assertEqual(os.listdir(folder), [])
+        self.assertGreater(values["bytes_nvme_read"], 0)
+        self.assertGreater(values["bytes_h2d"], 0)
+
+    def test_reads_a_model_and_says_what_is_left_out(self):
+        model = self.write("config.json", json.dumps({
+            "model_type": "llama", "num_hidden_layers": 8, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "hidden_size": 256}))
+        report, _ = self.decode("--model", model, "--layers", "2")
+        self.assertIn("--layers leaves 2 of 8 layers", report["notes"])
+
+    def test_prints_a_table_and_tells_its_steps(self):
+        done = kvferry("bench", "decode", *self.SMALL)
+        self.assertEqual(done.returncode, 0)
+        words = done.stdout.decode()
+        for case in self.CASES:
+            self.assertRegex(words, rf"(?m)^{case} +[0-9]")
+        self.assertIn("output_sha256", words)
+        self.assertIn("everything resident", done.stderr.decode())
+
+    def test_help_names_every_case(self):
+        words = kvferry("bench", "decode", "--help").stdout.decode()
+        for case in self.CASES:
+            self.assertIn(case, words)
+
+    def test_says_why_there_is_no_gpu(self):
+        done = kvferry("bench", "decode", "--device", "cuda", *self.SMALL)
+        if done.returncode == 0:
+            self.skipTest("there is a GPU")
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertRegex(done.stderr.decode(), "^kvferry: --device cuda: .+")
+
+    def test_refuses_what_means_nothing(self):
+        for option in ("--sessions", "--context", "--hbm-blocks", "--steps", "--turn-steps",
+                       "--block-tokens", "--check-rows"):
+            for value in ("0", "x", "-1", "99999999999"):
+                self.refuse((option, value), option, f"'{value}'")
+        for option in ("--layers", "--host-blocks", "--hint-turns", "--seed", "--gpu"):
+            for value in ("x", "-1", "99999999999999999999999"):
+                self.refuse((option, value), option, f"'{value}'")
+        self.refuse(("--device", "gpu"), "--device", "gpu", "sim", "cuda")
+        self.refuse(("--schedule", "late"), "--schedule", "late", "lazy")
+        self.refuse(("--sessions", "2"), "--sessions 2")
+        self.refuse(("--sessions", "4"), "--sessions 4", "give more sessions")
+        self.refuse(("--hbm-blocks", "20"), "--hbm-blocks 20", "give 26 or more")
+        self.refuse(("--host-blocks", "10"), "--host-blocks 10", "give 128 or more")
+        self.refuse(("--host-blocks", "150"), "--host-blocks 150", "--nvme-dir")
+        self.refuse(("--block-tokens", "1"), "--block-tokens 1", "4.00 KiB")
+        self.refuse(("--nvme-dir", "/no/such/folder"), "--nvme-dir", "/no/such/folder")
+        self.refuse(("--model", self.write("bad.json", "{}")), "--model", "bad.json",
+                    "choose another model")
+        done = kvferry("bench", "decode", "--model", "/no/such/config.json")
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertIn("/no/such/config.json", done.stderr.decode())
 
 
 class NvmeBenchTest(CommandTest):

@@ -120,6 +120,30 @@ TEST(KvShapeTest, ReadsPlainAttention) {
   EXPECT_TRUE(shape.notes.empty());
 }
 
+TEST(AttentionHeadsTest, ReadsHeadsOfLayersThatKeepEveryToken) {
+  // A decoder with other heads than the model's would read other rows than it stored.
+  const auto heads_of = [](std::string_view text) {
+    const Result<AttentionHeads> heads = ParseAttentionHeads(text, "test.json");
+    KVFERRY_EXPECT_OK_AS(EXPECT, heads);
+    return heads ? *heads : AttentionHeads();
+  };
+  EXPECT_EQ(heads_of(R"({"num_hidden_layers": 3, "num_attention_heads": 4, "hidden_size": 32,
+                         "num_key_value_heads": 2})"),
+            (AttentionHeads{4, 2, 8, 8, false}));
+  EXPECT_EQ(heads_of(R"({"model_type": "deepseek_v3", "num_hidden_layers": 2,
+                         "num_attention_heads": 16, "hidden_size": 64, "kv_lora_rank": 512,
+                         "qk_rope_head_dim": 64})"),
+            (AttentionHeads{16, 1, 576, 512, true}));
+}
+
+TEST(AttentionHeadsTest, RefusesModelsWithoutSuchLayers) {
+  EXPECT_STATUS(ParseAttentionHeads(R"({"model_type": "mistral", "num_hidden_layers": 2,
+                                        "num_attention_heads": 4, "hidden_size": 32,
+                                        "sliding_window": 16})",
+                                    "test.json"),
+                StatusCode::kInvalidArgument);
+}
+
 TEST(KvShapeTest, RoundsHalfBytesUpOnce) {
   KvShape shape;
   shape.groups = {{.layer_count = 1, .elements_per_token = 3}};

@@ -134,6 +134,7 @@ void AddBenchCommand(CLI::App& app, AllBenchArguments& arguments, int& exit_code
   host->callback([&arguments, &exit_code] { exit_code = RunHostBench(arguments.host); });
   AddNvmeBench(*bench, arguments.nvme, exit_code);
   AddReopenBench(*bench, arguments.reopen, exit_code);
+  AddDecodeBench(*bench, arguments.decode, exit_code);
 }
 
 }  // namespace kvferry::tool

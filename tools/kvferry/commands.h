@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/decode_bench.h"
 #include "replay_options.h"
 #include "store_access.h"
 
@@ -67,11 +68,20 @@ struct ReopenBenchArguments {
   bool is_quiet = false;
 };
 
+// Of `bench decode`, likewise.
+struct DecodeBenchArguments {
+  bench::DecodeBenchOptions options;
+  std::string device = "sim";
+  bool prints_json = false;
+  bool is_quiet = false;
+};
+
 // Of all of `bench`.
 struct AllBenchArguments {
   BenchArguments host;
   NvmeBenchArguments nvme;
   ReopenBenchArguments reopen;
+  DecodeBenchArguments decode;
 };
 
 // Each adds its subcommand to `app`; when the user chose it, the parse runs it and puts the exit
@@ -83,6 +93,7 @@ void AddBenchCommand(CLI::App& app, AllBenchArguments& arguments, int& exit_code
 // Parts of the bench command.
 void AddNvmeBench(CLI::App& bench, NvmeBenchArguments& arguments, int& exit_code);
 void AddReopenBench(CLI::App& bench, ReopenBenchArguments& arguments, int& exit_code);
+void AddDecodeBench(CLI::App& bench, DecodeBenchArguments& arguments, int& exit_code);
 void AddFsckCommand(CLI::App& app, StoreArguments& arguments, int& exit_code);
 void AddInspectCommand(CLI::App& app, StoreArguments& arguments, int& exit_code);
 
