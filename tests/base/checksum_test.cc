@@ -1,8 +1,14 @@
 // Checksums against reference values, in one piece and in many, from many threads.
 #include "base/checksum.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -180,6 +186,50 @@ TEST(ChecksumTest, AgreesBetweenThreads) {
     EXPECT_EQ(ToHex(checksum.bytes), "8ed434cc4900de947402b5216cd59665");
   }
 }
+
+#if defined(__x86_64__)
+// Whether the processor holds something in the upper halves of vector registers; nothing where it
+// does not tell.
+std::optional<bool> AreUpperHalvesInUse() {
+  constexpr unsigned kStateLeaf = 0xd;
+  constexpr unsigned kTellsUse = 1U << 2;
+  constexpr unsigned kAvxState = 1U << 2;
+  std::array<unsigned, 4> facts{};
+  if (__builtin_cpu_supports("avx") == 0 ||
+      __get_cpuid_count(kStateLeaf, 1, &facts[0], &facts[1], &facts[2], &facts[3]) == 0 ||
+      (facts[0] & kTellsUse) == 0) {
+    return std::nullopt;
+  }
+  unsigned low = 0;
+  unsigned high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
+  return (low & kAvxState) != 0;
+}
+
+[[gnu::target("avx"), gnu::noinline]] void ZeroUpperHalves() {
+  __builtin_ia32_vzeroupper();
+}
+
+TEST(ChecksumTest, LeavesNoUpperHalfOfAVectorInUse) {
+  // What the thread does with SSE afterwards would take up to eight times as long.
+  const std::vector<std::byte> bytes(65'536);
+  if (__builtin_cpu_supports("avx") != 0) {
+    ZeroUpperHalves();
+  }
+  if (AreUpperHalvesInUse().value_or(true)) {
+    GTEST_SKIP() << "this processor does not tell which registers are in use";
+  }
+  const Checksum whole = ChecksumOf(bytes, 1);
+  const std::optional<bool> after_one = AreUpperHalvesInUse();
+  ChecksumStream stream(1);
+  stream.Update(bytes);
+  const Checksum streamed = stream.Finish();
+  const std::optional<bool> after_stream = AreUpperHalvesInUse();
+  EXPECT_FALSE(*after_one);
+  EXPECT_FALSE(*after_stream);
+  EXPECT_EQ(whole, streamed);
+}
+#endif
 
 }  // namespace
 }  // namespace kvferry
