@@ -875,8 +875,8 @@ class DecodeBenchTest(CommandTest):
     CASES = ("step_resident", "step_staged", "stall_share", "max_relative_error", "bytes_h2d",
              "bytes_d2h", "bytes_nvme_read", "wasted_prefetch_share")
     # 30 sessions come to have 5 full blocks, 150 in all; host memory has room for 128.
-    SMALL = ("--sessions", "30", "--context", "78", "--hbm-blocks", "24", "--steps", "34",
-             "--turn-steps", "2", "--check-rows", "50")
+    SMALL = ("--sessions", "30", "--context", "79", "--hbm-blocks", "24", "--steps", "18",
+             "--turn-steps", "1", "--check-rows", "50")
 
     @classmethod
     def setUpClass(cls):
