@@ -4,6 +4,14 @@ include(CMakePackageConfigHelpers)
 
 set(kvferry_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/kvferry)
 
+# GCC's objects for link-time optimisation link with no other compiler, and make every link of a
+# user's slow. Said when somebody installs, since the build itself is in order.
+if(CMAKE_INTERPROCEDURAL_OPTIMIZATION)
+  install(CODE "message(FATAL_ERROR \"this build's archives are for its own compiler's link-time \"
+    \"optimisation only; install another: cmake --workflow --preset package, then \"
+    \"cmake --install build/package\")")
+endif()
+
 set(kvferry_gpu_libraries)
 if(KVFERRY_HAS_CUDA)
   set(kvferry_gpu_libraries kvferry_device_kernels kvferry_gpu kvferry_hbm)

@@ -36,6 +36,12 @@ Status BadSize(std::string_view text) {
                            "4096 (bytes)");
 }
 
+Status TooLarge(std::string_view text) {
+  return Status::Error(
+      StatusCode::kInvalidArgument,
+      "'" + std::string(text) + "' is out of range: a size is at most " + FormatBytes(kBytesMax));
+}
+
 }  // namespace
 
 Result<std::uint64_t> ParseBytes(std::string_view text) {
@@ -44,7 +50,7 @@ Result<std::uint64_t> ParseBytes(std::string_view text) {
   const auto whole = std::from_chars(text.data(), text.data() + text.size(), count);
   if (whole.ptr == text.data() + text.size() && !text.empty()) {
     return whole.ec == std::errc() && count <= kBytesMax ? Result<std::uint64_t>(count)
-                                                         : BadSize(text);
+                                                         : TooLarge(text);
   }
   double number = 0;
   const char* end = text.data() + text.size();
@@ -60,7 +66,7 @@ Result<std::uint64_t> ParseBytes(std::string_view text) {
     if (known.name == unit) {
       const double bytes = number * static_cast<double>(known.bytes);
       if (bytes > static_cast<double>(kBytesMax)) {
-        return BadSize(text);
+        return TooLarge(text);
       }
       return static_cast<std::uint64_t>(std::round(bytes));
     }

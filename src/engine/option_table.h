@@ -110,8 +110,8 @@ void VisitOptions(Options& options, Visit&& visit) {
         options.host.held_percent);
   VisitHbmOptions(options.hbm, visit);
   VisitNvmeOptions(options.nvme, visit);
-  visit(OptionFacts{"history.blocks_max", 0, (std::uint64_t{1} << 28) - 2, kCount, false,
-                    "each takes up to 16 bytes, and 65,536 do for most"},
+  visit(OptionFacts{"history.blocks_max", 0, kNumberedBlocksMax - kHostBlocksMin, kCount, false,
+                    "each takes 11 to 57 bytes, and 65,536 do for most"},
         options.history.blocks_max);
   visit(OptionFacts{"block_bytes", kBlockBytesMin, kBlockBytesMax, kBytes, false,
                     "give the usual size of a block, all its layers together"},

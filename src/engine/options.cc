@@ -181,8 +181,8 @@ Status CheckPath(const std::string& name, const std::string& path) {
     std::replace_if(
         shown.begin(), shown.end(), [](char c) { return !IsPathCharacter(c); }, '?');
     return Invalid(name + " is " + Quoted(shown) +
-                   ": it must be of printable ASCII characters other than '?'; make a symbolic "
-                   "link with such a name");
+                   ": it must be of printable ASCII characters other than '?'; rename it, or "
+                   "bind-mount it (mount --bind) at such a name");
   }
   return Status::Ok();
 }

@@ -112,10 +112,12 @@ bool IsSection(std::string_view name) {
   return is_section;
 }
 
-// The option whose name, or whose name without its table, is the least work to get from `key`.
+// The option whose name, or whose name without its table, is the least work to get from `key`;
+// empty where that would be more than a slip or a few.
 std::string_view NearestOption(std::string_view key) {
   std::string_view nearest;
-  std::size_t least = std::numeric_limits<std::size_t>::max();
+  // Work that would write most of a name anew finds one for any key.
+  std::size_t least = 2 + key.size() / 3;
   const EngineOptions options;
   engine::VisitOptions(options, [&](const OptionFacts& facts, const auto&) {
     const std::string_view last = facts.name.substr(facts.name.rfind('.') + 1);
@@ -145,12 +147,13 @@ std::string ShownBeginning(std::string_view text) {
 }
 
 Status NotAnOption(const std::string& name, const std::string& place) {
-  return Invalid(std::string(place)
-                     .append(": '")
-                     .append(ShownBeginning(name))
-                     .append("' is no option; did you mean '")
-                     .append(NearestOption(name))
-                     .append("'?"));
+  const std::string_view nearest = NearestOption(name);
+  std::string message = std::string(place).append(": '").append(ShownBeginning(name));
+  message.append("' is no option; ");
+  if (nearest.empty()) {
+    return Invalid(message.append("docs/options.md has all of them"));
+  }
+  return Invalid(message.append("did you mean '").append(nearest).append("'?"));
 }
 
 Status NotATable(const std::string& name, const std::string& place) {
@@ -302,8 +305,15 @@ class FileReader {
   template <engine::Choice Field>
   static Status Read(const OptionFacts& facts, const toml::node& node, Field& field) {
     const auto* text = node.as_string();
-    if (text == nullptr || !engine::ReadChoice(text->get(), field)) {
-      return WrongType(facts, engine::NamesLike(field));
+    if (text == nullptr) {
+      return WrongType(facts, std::string(engine::NamesLike(field)).append(", in quotes"));
+    }
+    if (!engine::ReadChoice(text->get(), field)) {
+      return Invalid(std::string(facts.name)
+                         .append(" is \"")
+                         .append(ShownBeginning(text->get()))
+                         .append("\": it must be ")
+                         .append(engine::NamesLike(field)));
     }
     return Status::Ok();
   }

@@ -55,6 +55,17 @@ TEST(BytesTest, RefusesWhatIsNoSizeAndNamesIt) {
   }
 }
 
+TEST(BytesTest, TellsASizeThatIsTooLargeFromNoSize) {
+  for (const std::string_view text :
+       {"9223372036854775809", "99999999999999999999999", "8193 PiB", "99999999999TiB"}) {
+    const Result<std::uint64_t> bytes = ParseBytes(text);
+    EXPECT_STATUS(bytes, StatusCode::kInvalidArgument);
+    ASSERT_FALSE(bytes.ok());
+    EXPECT_EQ(bytes.error().message(),
+              "'" + std::string(text) + "' is out of range: a size is at most 8192 PiB");
+  }
+}
+
 TEST(BytesTest, PrintsThreeDigits) {
   EXPECT_EQ(FormatBytes(0), "0 B");
   EXPECT_EQ(FormatBytes(1023), "1023 B");

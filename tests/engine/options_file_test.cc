@@ -179,6 +179,11 @@ TEST(OptionsFileTest, RefusesUnknownKeysWithTheNearestOne) {
   EXPECT_EQ(Refusal("[nvme]\npath = \"/mnt/a\"\n"),
             "engine.toml:2: 'nvme.path' is no option; did you mean 'nvme.paths'?");
   EXPECT_THAT(Refusal("\"a\\u001bb\" = 1\n"), StartsWith("engine.toml:1: 'a?b' is no option"));
+  for (const std::string_view key : {"a.a.a.a.a.a", "x", "compression_level"}) {
+    EXPECT_EQ(
+        Refusal(std::string(key) + " = 1\n"),
+        "engine.toml:1: '" + std::string(key) + "' is no option; docs/options.md has all of them");
+  }
 }
 
 TEST(OptionsFileTest, RefusesWrongTypesWithTheirLine) {
@@ -189,7 +194,9 @@ TEST(OptionsFileTest, RefusesWrongTypesWithTheirLine) {
   EXPECT_EQ(Refusal("\nhost.is_populated = 1\n"),
             "engine.toml:2: host.is_populated must be true or false");
   EXPECT_EQ(Refusal("host.huge_pages = \"big\"\n"),
-            "engine.toml:1: host.huge_pages must be none, transparent or reserved");
+            "engine.toml:1: host.huge_pages is \"big\": it must be none, transparent or reserved");
+  EXPECT_EQ(Refusal("hbm.mode = true\n"),
+            "engine.toml:1: hbm.mode must be off or attached, in quotes");
   EXPECT_EQ(Refusal("host.policy = 3\n"), "engine.toml:1: host.policy must be text, in quotes");
   EXPECT_EQ(Refusal("requests_max = \"5\"\n"),
             "engine.toml:1: requests_max must be a whole number");
@@ -204,7 +211,7 @@ TEST(OptionsFileTest, RefusesWrongTypesWithTheirLine) {
   EXPECT_EQ(Refusal("nvme.paths = [\"/mnt/a\", 3]\n"),
             "engine.toml:1: nvme.paths must be text, in quotes");
   EXPECT_EQ(Refusal("nvme.io = \"uring\"\n"),
-            "engine.toml:1: nvme.io must be auto, io_uring or threads");
+            "engine.toml:1: nvme.io is \"uring\": it must be auto, io_uring or threads");
   EXPECT_EQ(Refusal("host = 5\n"),
             "engine.toml:1: 'host' holds options: write [host], and them below it");
 }
@@ -215,6 +222,9 @@ TEST(OptionsFileTest, RefusesNumbersOutOfRangeWithTheirLine) {
   EXPECT_THAT(Refusal("requests_max = -1\n"), HasSubstr("requests_max is -1: it must lie between"));
   EXPECT_THAT(Refusal("seed = -1\n"), HasSubstr("seed is -1: it must lie between 0 and"));
   EXPECT_THAT(Refusal("block_bytes = \"8EiB\"\n"), HasSubstr("is not a size"));
+  EXPECT_EQ(Refusal("nvme.capacity_bytes = \"99999999999TiB\"\n"),
+            "engine.toml:1: nvme.capacity_bytes: '99999999999TiB' is out of range: a size is at "
+            "most 8192 PiB");
 }
 
 // What single values do not show has a line as well: that of the option that the message names, or

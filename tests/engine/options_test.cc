@@ -191,7 +191,7 @@ TEST(EngineOptionsTest, ChecksThePathsOfDrives) {
   options.nvme = WithDrives({"/mnt/gr\xc3\xb6n\n"});
   EXPECT_EQ(MessageOf(options),
             "nvme.paths[0] is \"/mnt/gr??n?\": it must be of printable ASCII characters other than "
-            "'?'; make a symbolic link with such a name");
+            "'?'; rename it, or bind-mount it (mount --bind) at such a name");
   options.nvme = WithDrives({std::string(481, 'a')});
   EXPECT_EQ(MessageOf(options), "nvme.paths[0] has 481 bytes: it may have at most 480");
   options.nvme = WithDrives(std::vector<std::string>(65, "/mnt/a"));

@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "exit_code.h"
+#include "usage_error.h"
 
 #include <CLI/CLI.hpp>
 
@@ -39,21 +40,8 @@ int Run(int argc, char** argv) {
     return kvferry::tool::PrintOutput(app.help("", CLI::AppFormatMode::All));
   } catch (const CLI::CallForVersion& version) {
     return kvferry::tool::PrintOutput(std::string(version.what()) + "\n");
-  } catch (const CLI::RequiredError& error) {
-    // CLI11 reads an unknown command as a missing one.
-    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
-      std::fprintf(
-          stderr,
-          "kvferry: no command '%s': it is replay, bench, inspect, fsck, stress or trace; see "
-          "kvferry --help\n",
-          argv[1]);
-    } else {
-      std::fprintf(stderr, "kvferry: %s; see kvferry --help\n", error.what());
-    }
-    return kvferry::tool::kExitUsage;
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "kvferry: %s; see kvferry --help\n", error.what());
-    return kvferry::tool::kExitUsage;
+    return kvferry::tool::ReportUsageError(app, error);
   }
   return exit_code;
 }

@@ -358,7 +358,7 @@ std::string DamagedCopies(const FoundDrive& drive) {
   std::string copies;
   for (std::size_t i = 0; i < kSuperblockCopies; ++i) {
     if (!drive.choice.is_current[i]) {
-      copies += (copies.empty() ? "" : ", ") + std::to_string(i);
+      copies.append(copies.empty() ? "" : ", ").append(std::to_string(i));
     }
   }
   return copies;

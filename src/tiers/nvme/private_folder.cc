@@ -31,8 +31,15 @@ Status CheckFolder(const std::string& path) {
   if (::lstat(path.c_str(), &found) != 0) {
     return IoError("looking at " + path, errno);
   }
+  if (S_ISLNK(found.st_mode)) {
+    return Status::Error(
+        StatusCode::kInvalidArgument,
+        path + " is a symbolic link, which a store is not reached through, since it may lead " +
+            "elsewhere tomorrow; name the folder itself, or bind-mount it (mount --bind) there");
+  }
   if (!S_ISDIR(found.st_mode)) {
-    return Status::Error(StatusCode::kInvalidArgument, path + " is not a folder");
+    return Status::Error(StatusCode::kInvalidArgument,
+                         path + " is not a folder; name one, or a path that is still free");
   }
   if (found.st_uid != ::geteuid() || (found.st_mode & kOthersBits) != 0) {
     return Status::Error(StatusCode::kInvalidArgument,

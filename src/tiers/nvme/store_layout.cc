@@ -102,7 +102,9 @@ Result<StoreLayout> LayOut(const LayoutRequest& request) {
   if (segment_bytes < least_bytes) {
     return Impossible("four blocks of up to " + std::to_string(request.block_bytes_max) +
                       " bytes do not fit a segment of " + FormatBytes(segment_bytes) +
-                      ": it needs " + FormatBytes(least_bytes));
+                      ": it needs " + FormatBytes(least_bytes) +
+                      "; lower block_bytes, or begin a new store: one that is there keeps the "
+                      "segment size it was made with");
   }
   const std::uint64_t for_segments =
       request.capacity_bytes - std::min(request.capacity_bytes, kSegmentsAtBytes);

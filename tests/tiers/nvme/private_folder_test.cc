@@ -43,7 +43,13 @@ TEST_F(PrivateFolderTest, IsRefusedOpenLinkedOrAFile) {
   EXPECT_STATUS(EnsurePrivateFolder(root_ + "/open"), StatusCode::kInvalidArgument);
   ASSERT_OK(EnsurePrivateFolder(root_ + "/closed"));
   std::filesystem::create_directory_symlink(root_ + "/closed", root_ + "/link");
-  EXPECT_STATUS(EnsurePrivateFolder(root_ + "/link"), StatusCode::kInvalidArgument);
+  const Status linked = EnsurePrivateFolder(root_ + "/link");
+  EXPECT_STATUS(linked, StatusCode::kInvalidArgument);
+  EXPECT_EQ(linked.message(),
+            root_ +
+                "/link is a symbolic link, which a store is not reached through, since it may "
+                "lead elsewhere tomorrow; name the folder itself, or bind-mount it (mount "
+                "--bind) there");
   EXPECT_STATUS(EnsurePrivateFolder(root_ + "/link/"), StatusCode::kInvalidArgument);
   std::ofstream(root_ + "/file") << "x";
   EXPECT_STATUS(EnsurePrivateFolder(root_ + "/file"), StatusCode::kInvalidArgument);
