@@ -19,9 +19,9 @@ namespace kvferry {
 
 // Where finished requests turn up. Any number of requests may share one.
 //
-// Thread-compatible: one thread polls at a time. Bounded: a request that would overflow it is
-// refused at submission, so a completion is never lost and never waits for room. May outlive its
-// engine: what was not polled stays there.
+// Thread-compatible: one thread polls at a time; any may call Wake. Bounded: a request that would
+// overflow it is refused at submission, so a completion is never lost and never waits for room. May
+// outlive its engine: what was not polled stays there.
 class KVFERRY_EXPORT CompletionQueue {
  public:
   // Cancels its unfinished requests and waits for their ends, a moment: memory that they name may
@@ -29,8 +29,13 @@ class KVFERRY_EXPORT CompletionQueue {
   virtual ~CompletionQueue() = default;
   // Writes what has ended, oldest first, and returns how many. Never blocks.
   virtual std::size_t Poll(std::span<Completion> completions) = 0;
-  // Blocks until Poll would return something. kDeadlineExceeded if nothing has ended by then.
+  // Blocks until Poll would return something. kDeadlineExceeded if nothing has ended by then,
+  // kCancelled after a Wake. An engine that closes ends its requests, and wakes nobody who has
+  // none.
   virtual Status Wait(Instant deadline) = 0;
+  // Ends the Wait that is under way, or else the next one that finds nothing; so a thread that
+  // polls can be stopped.
+  virtual void Wake() = 0;
 };
 
 // What the layer group of a namespace needs to be stored.

@@ -95,7 +95,8 @@ struct EngineOptions {
   // 64); smaller ones are kept as long as the tables have room.
   std::uint64_t block_bytes = std::uint64_t{1} << 20;
   std::uint32_t namespaces_max = 256;
-  std::uint32_t requests_max = 1024;  // Unfinished requests; more are refused.
+  // Requests that are unfinished, not polled or, of pins, not collected; more are refused.
+  std::uint32_t requests_max = 1024;
   std::uint32_t blocks_per_request_max = 65'536;
   std::uint32_t handles_max = 65'536;  // Blocks held at one time.
   std::uint32_t transfers_max = 256;   // Reads and writes below the host tier, in flight.

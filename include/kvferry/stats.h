@@ -50,6 +50,9 @@ struct NvmeStats {
   std::uint64_t offloads_over_budget = 0;   // Not written, to keep write_bytes_per_day.
   std::uint64_t offloads_not_admitted = 0;  // Not written at the first touch.
   std::uint64_t times_off = 0;              // It failed and was closed, since Open.
+  // Why nothing can be made durable for now, so that Persist and Erase wait, where it is the
+  // manifest: no room, say. Empty: it can.
+  std::string commit_error;
   // Why it is off, or about to be: the drive or file and what happened to it. Empty while it is on.
   std::string off_reason;
 };

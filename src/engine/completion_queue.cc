@@ -83,12 +83,21 @@ std::size_t BoundedCompletionQueue::Poll(std::span<Completion> completions) {
 Status BoundedCompletionQueue::Wait(Instant deadline) {
   const MutexLock lock(mutex_);
   while (waiting_ == 0) {
+    if (std::exchange(is_woken_, false)) {
+      return woken_;
+    }
     if (Clock::now() >= deadline) {
       return nothing_ended_;
     }
     condition_.WaitUntil(mutex_, deadline);
   }
   return Status::Ok();
+}
+
+void BoundedCompletionQueue::Wake() {
+  const MutexLock lock(mutex_);
+  is_woken_ = true;
+  condition_.NotifyAll();
 }
 
 }  // namespace kvferry::engine

@@ -51,6 +51,7 @@ class BoundedCompletionQueue final : public CompletionQueue {
 
   std::size_t Poll(std::span<Completion> completions) override;
   Status Wait(Instant deadline) override;
+  void Wake() override;
 
   bool IsOf(const QueueOwner& owner) const noexcept { return owner_address_ == &owner; }
   // False: reserved and waiting completions have reached the bound.
@@ -66,12 +67,14 @@ class BoundedCompletionQueue final : public CompletionQueue {
   // Made beforehand, since whoever waits again and again should not allocate each time.
   const Status nothing_ended_ =
       Status::Error(StatusCode::kDeadlineExceeded, "nothing has ended by the deadline");
+  const Status woken_ = Status::Error(StatusCode::kCancelled, "woken, and nothing has ended");
   Mutex mutex_;
   ConditionVariable condition_;
   std::vector<Completion> ring_ KVFERRY_GUARDED_BY(mutex_);
   std::size_t first_ KVFERRY_GUARDED_BY(mutex_) = 0;
   std::size_t waiting_ KVFERRY_GUARDED_BY(mutex_) = 0;
   std::size_t reserved_ KVFERRY_GUARDED_BY(mutex_) = 0;
+  bool is_woken_ KVFERRY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace kvferry::engine

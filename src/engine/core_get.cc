@@ -105,6 +105,14 @@ EngineCore::Progress EngineCore::BeginOnboard(std::uint32_t number, RecordIndex 
   if (!nvme_->CanOnboard()) {
     return Progress::kStalled;
   }
+  // What is more than the pool would push out the root of its own path, on a guess.
+  const MissReason obstacle = call.kind == Call::Kind::kPrefetch
+                                  ? host_->CannotHold(book_.index()[record], request.next + 1U)
+                                  : MissReason::kNone;
+  if (obstacle != MissReason::kNone) {
+    Refuse(request, obstacle);
+    return Progress::kNext;
+  }
   request.access.now = now_;
   HostCache::Claim claim;
   claim.access = request.access;

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "engine/engine_core.h"
+#include "engine/refusals.h"
 
 namespace kvferry::engine {
 
@@ -20,6 +21,11 @@ bool EngineCore::MayPersist(Request& request) {
     const std::uint64_t size = AlignUp(block.size_bytes, tiers::kIoAlignment);
     bytes += block.is_persisted == 0 ? size : 0;
     bytes_to_write += block.nvme_state == CopyState::kAbsent ? size : 0;
+  }
+  if (request.call.block_bytes > nvme_->block_bytes_max()) {
+    request.refusal = TooLargeToPersist(request.call.block_bytes, nvme_->block_bytes_max());
+    requests_.Limit(request, 0, MissReason::kNotAdmitted);
+    return false;
   }
   if (!nvme_->MayPersist(bytes)) {
     request.refusal = nvme_->WhyNotPersisted(request.call.keys.size(), bytes);

@@ -124,12 +124,23 @@ void EngineCore::RecheckPut(Request& request) {
   }
 }
 
+// Of what a prefetch has brought up, some may have left host memory since, and may be in NVMe.
+void EngineCore::RecheckPrefetch(Request& request) {
+  const PrefixMatch there = Match(request.call.in, request.call.keys.first(request.ready()));
+  if (there.host_blocks < request.ready()) {
+    requests_.Limit(request, there.host_blocks,
+                    there.nvme_blocks > 0 ? MissReason::kEvicted : there.next_missing);
+  }
+}
+
 void EngineCore::Finish(std::uint32_t number) {
   Request& request = requests_[number];
   if (IsOutlived(request.call)) {
     requests_.Limit(request, 0, MissReason::kErased);
   } else if (request.call.kind == Call::Kind::kPut) {
     RecheckPut(request);
+  } else if (request.call.kind == Call::Kind::kPrefetch) {
+    RecheckPrefetch(request);
   }
   Completion completion;
   completion.status = request.refusal.ok() ? endings_[static_cast<std::size_t>(request.ending)]

@@ -98,6 +98,7 @@ void EngineCore::DetachNvme() {
   counts_.nvme_store.is_on = false;
   counts_.nvme_store.is_scanned = false;
   counts_.nvme_store.bytes_persisted = 0;
+  counts_.nvme_store.commit_error.clear();
   ++counts_.nvme_store.times_off;
   nvme_.reset();
   ring_ = nullptr;

@@ -172,6 +172,7 @@ class EngineCore final : private CopySink, private OnboardSink, private DeviceSi
   void PrefetchKeys(const Request& request, std::uint32_t begun);
   Progress Begin(std::uint32_t request);
   void RecheckPut(Request& request);
+  void RecheckPrefetch(Request& request);
   void Finish(std::uint32_t request);
   void EndExpired(Instant now);
   bool IsOutlived(const Call& call) const;

@@ -81,6 +81,18 @@ EngineCore::Options CoreOptions(const EngineOptions& options, std::uint64_t host
   return core;
 }
 
+// A block without a place would be dropped by each put, for ever.
+Status CheckFitsHost(std::uint32_t block_bytes, const EngineOptions& options) {
+  if (block_bytes > options.host.bytes) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "block_bytes is " + FormatBytes(block_bytes) +
+                             " and the host tier, which every block passes through, has " +
+                             FormatBytes(options.host.bytes) +
+                             "; raise host.bytes, or store smaller blocks");
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<EngineFront>> EngineFront::Open(const EngineOptions& options,
@@ -173,6 +185,7 @@ Result<NamespaceHandle> EngineFront::AddNamespace(const Namespace& description,
     const MutexLock lock(mutex_);
     KVFERRY_RETURN_IF_ERROR(CheckIsOpen());
   }
+  KVFERRY_RETURN_IF_ERROR(CheckFitsHost(options.block_bytes, options_));
   return namespaces_.Add(description, options);
 }
 
@@ -218,6 +231,11 @@ Result<Call> EngineFront::CallOf(Call::Kind kind,
                          "a request names 1 to " + std::to_string(options_.blocks_per_request_max) +
                              " blocks, not " + std::to_string(keys.size()) +
                              " (blocks_per_request_max)");
+  }
+  if ((options.tiers.bits & ~TierSet::All().bits) != 0) {
+    return Status::Error(StatusCode::kInvalidArgument,
+                         "tiers has the bits " + std::to_string(options.tiers.bits) +
+                             ", of which some are no tier's; make it from TierSet::Of");
   }
   Call call;
   call.kind = kind;

@@ -74,6 +74,11 @@ std::string ToString(const EngineStats& stats) {
   if (!stats.nvme_store.off_reason.empty()) {
     table.append("the NVMe tier is off: ").append(stats.nvme_store.off_reason).push_back('\n');
   }
+  if (!stats.nvme_store.commit_error.empty()) {
+    table.append("the NVMe tier can record nothing: ")
+        .append(stats.nvme_store.commit_error)
+        .push_back('\n');
+  }
   table.push_back('\n');
   AddRow(table, "arrow", {"moved", "in flight", "blocks", "failures"});
   if (stats.hbm.is_on || stats.offload_hbm_to_host.blocks + stats.onboard_host_to_hbm.blocks > 0) {

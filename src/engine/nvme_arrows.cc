@@ -278,6 +278,8 @@ void NvmeArrows::AddTo(EngineStats& stats) const {
   store.blocks_lost += nvme_stats_.blocks_lost;
   store.commits += store_->commit().commits();
   store.commit_failures += store_->commit().failures();
+  const Status& failure = store_->commit().failure();
+  store.commit_error = failure.ok() ? std::string() : failure.ToString();
   store.segments_reused += store_->reuses();
   store.segments_quarantined += nvme_stats_.segments_quarantined;
   store.offloads_over_budget += nvme_stats_.offloads_over_budget;

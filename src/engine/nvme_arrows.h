@@ -115,6 +115,10 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
 
   // Whether blocks of so many bytes more may be persisted.
   bool MayPersist(std::uint64_t size_bytes) const;
+  // The largest block that is ever written.
+  std::uint64_t block_bytes_max() const {
+    return std::uint64_t{store_->table().payload_pages_max()} * tiers::kIoAlignment;
+  }
   // Why a request that names so many blocks, of so many bytes more, may not.
   Status WhyNotPersisted(std::size_t blocks, std::uint64_t size_bytes) const;
   // Whether the quota of the namespace's tenant has room for so many bytes more in the tier.

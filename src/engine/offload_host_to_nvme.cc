@@ -65,7 +65,7 @@ bool NvmeArrows::StartOffload(RecordIndex record, bool is_move) {
   const std::uint64_t size = SizeOf(record);
   const std::uint64_t pages = size / tiers::kIoAlignment;
   const CopyState expected = is_move ? CopyState::kResident : CopyState::kAbsent;
-  if (block.nvme_state != expected || pages > store_->table().payload_pages_max()) {
+  if (block.nvme_state != expected || size > block_bytes_max()) {
     return true;  // There is nothing to do, or no way to do it.
   }
   if (!is_move && IsOverQuota(record)) {

@@ -89,4 +89,13 @@ Status CannotPersist(std::uint32_t segments, std::uint32_t segments_min) noexcep
   });
 }
 
+Status TooLargeToPersist(std::uint32_t block_bytes, std::uint64_t block_bytes_max) noexcept {
+  return Refusal([&] {
+    return "blocks of " + FormatBytes(block_bytes) +
+           " are never written to NVMe: a segment of the tier takes up to " +
+           FormatBytes(block_bytes_max) +
+           "; make the store anew with larger nvme.segment_bytes, or store smaller blocks";
+  });
+}
+
 }  // namespace kvferry::engine

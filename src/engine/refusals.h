@@ -47,5 +47,7 @@ Status PersistedTooMuch(const RefusedPersist& persist) noexcept;
 Status PersistedOverQuota(const PersistOverQuota& persist) noexcept;
 // The tier has too few segments to keep any block.
 Status CannotPersist(std::uint32_t segments, std::uint32_t segments_min) noexcept;
+// The namespace's blocks are larger than the tier can write.
+Status TooLargeToPersist(std::uint32_t block_bytes, std::uint64_t block_bytes_max) noexcept;
 
 }  // namespace kvferry::engine

@@ -151,6 +151,22 @@ TEST(CompletionQueueTest, WaitIsWokenByAPush) {
 
 // A poller that has seen the last completion destroys the queue, while the mover thread is still
 // about to leave Push.
+// A thread that polls without end could not be stopped.
+TEST(CompletionQueueTest, WakeEndsOneWaitThatFindsNothing) {
+  const auto queue = QueueOf(2);
+  std::thread waker([&] { queue->Wake(); });
+  EXPECT_STATUS(queue->Wait(Instant::max()), StatusCode::kCancelled);
+  waker.join();
+  EXPECT_STATUS(queue->Wait(Clock::now()), StatusCode::kDeadlineExceeded);
+
+  ASSERT_TRUE(queue->TryReserve());
+  queue->Push(Numbered(1));
+  queue->Wake();
+  EXPECT_OK(queue->Wait(Instant::max()));  // What has ended comes first.
+  EXPECT_EQ(PollNumbers(*queue, 2), std::vector{1U});
+  EXPECT_STATUS(queue->Wait(Instant::max()), StatusCode::kCancelled);
+}
+
 TEST(CompletionQueueTest, MayBeDestroyedOnceTheLastOneIsPolled) {
   for (std::uint32_t round = 0; round < 200; ++round) {
     auto queue = QueueOf(1);

@@ -310,17 +310,6 @@ TEST_F(EngineTest, DoesNotServeAnotherNamespacesBlock) {
   EXPECT_EQ(Get(keys, other, blocks).next_missing, MissReason::kOtherNamespace);
 }
 
-TEST_F(EngineTest, EvictsNobodyForABlockThatTheTierCannotHold) {
-  const NamespaceHandle huge = Add("huge blocks", {.block_bytes = 16 << 20});
-  Put(KeysOf(1, 100), 1, space_);
-
-  const Completion put = Put(KeysOf(500, 1), 500, huge, 16 << 20);
-
-  EXPECT_OK(put.status);
-  EXPECT_EQ(put.next_missing, MissReason::kDropped);
-  EXPECT_EQ(engine_->Match(space_, KeysOf(1, 100)).blocks(), 100U);
-}
-
 TEST_F(EngineTest, EvictsNobodyForABlockThatTheQuotaCannotHold) {
   constexpr std::uint32_t kQuota = 32 * kBlockBytes;
   const NamespaceHandle small =
@@ -347,6 +336,9 @@ TEST_F(EngineTest, RefusesWhatIsWrongWithARequest) {
   EXPECT_STATUS(engine_->Put({.in = space_, .keys = keys, .sources = null}, *queue_),
                 StatusCode::kInvalidArgument);
   EXPECT_STATUS(engine_->Prefetch({.in = {}, .keys = keys}, *queue_), StatusCode::kInvalidArgument);
+  KeysRequest of_no_tier{.in = space_, .keys = keys};
+  of_no_tier.options.tiers.bits = 0xff;
+  EXPECT_STATUS(engine_->Prefetch(of_no_tier, *queue_), StatusCode::kInvalidArgument);
   EXPECT_STATUS(engine_->Erase({.in = space_, .keys = {}}, *queue_), StatusCode::kInvalidArgument);
   EXPECT_EQ(engine_->Match({}, keys), (PrefixMatch{.next_missing = MissReason::kOtherNamespace}));
   EXPECT_EQ(engine_->Match({}, {}), PrefixMatch{});

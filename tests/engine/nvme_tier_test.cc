@@ -214,6 +214,46 @@ TEST_P(NvmeTierTest, ATenantAtItsQuotaWaitsForItsOwnBlocks) {
   EXPECT_TRUE(read == blocks);
 }
 
+// Of a path that is longer than what host memory holds it used to bring up all, and to leave its
+// end there.
+TEST_P(NvmeTierTest, APrefetchBringsUpWhatFitsAndCountsWhatIsThere) {
+  constexpr std::size_t kCount = 200;  // There is room for 128.
+  OpenEngine();
+  Put(0, kCount);
+  ASSERT_TRUE(Comes([&] { return engine->Stats().nvme.blocks_resident == kCount; }, 30));
+  const std::vector<BlockKey> keys = KeysOf(0, kCount);
+
+  Completion done = Await(engine->Prefetch({.in = space, .keys = keys}, *queue));
+  EXPECT_OK(done.status);
+  EXPECT_EQ(done.blocks_ready, 128U);
+  EXPECT_EQ(done.next_missing, MissReason::kDropped);
+  EXPECT_EQ(engine->Match(space, keys).host_blocks, 128U);
+}
+
+// They would be dropped by each put, or waited for in vain by each persist.
+TEST_P(NvmeTierTest, BlocksThatAreTooLargeAreRefused) {
+  OpenEngine();
+  const auto too_large =
+      engine->AddNamespace(testing::NamespaceOf("huge"), {.block_bytes = 16 << 20});
+  EXPECT_STATUS(too_large, StatusCode::kInvalidArgument);
+  EXPECT_EQ(too_large.status().message(),
+            "block_bytes is 16.0 MiB and the host tier, which every block passes through, has 8.00 "
+            "MiB; raise host.bytes, or store smaller blocks");
+
+  const auto large = engine->AddNamespace(testing::NamespaceOf("large"), {.block_bytes = 2 << 20});
+  ASSERT_OK(large);
+  const std::vector<std::byte> bytes(2 << 20, std::byte{1});
+  const BlockKey key = KeyOf(1);
+  const std::array<const std::byte*, 1> sources{bytes.data()};
+  const KeysRequest named{.in = *large, .keys = std::span(&key, 1)};
+  EXPECT_EQ(Await(engine->Put({.in = *large, .keys = named.keys, .sources = sources}, *queue))
+                .blocks_ready,
+            1U);
+  const Completion kept = Await(engine->Persist(named, *queue));
+  EXPECT_STATUS(kept.status, StatusCode::kResourceExhausted);
+  EXPECT_EQ(kept.next_missing, MissReason::kNotAdmitted);
+}
+
 TEST_P(NvmeTierTest, UnpersistedBlocksMayLeave) {
   OpenEngine();
   Put(0, 8);

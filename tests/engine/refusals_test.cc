@@ -48,6 +48,9 @@ TEST(RefusalsTest, NameTheOptionTheAmountsAndARemedy) {
   EXPECT_EQ(CannotPersist(3, 4).message(),
             "the NVMe tier has 3 segments, and keeps persisted blocks only with 4 or more; lower "
             "nvme.segment_bytes, or raise nvme.capacity_bytes");
+  EXPECT_EQ(TooLargeToPersist(2 << 20, 1016 << 10).message(),
+            "blocks of 2.00 MiB are never written to NVMe: a segment of the tier takes up to 1016 "
+            "KiB; make the store anew with larger nvme.segment_bytes, or store smaller blocks");
 }
 
 }  // namespace

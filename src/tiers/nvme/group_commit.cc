@@ -353,12 +353,14 @@ void GroupCommit::OnManifestDone(ManifestBatch& batch) noexcept {
   const std::size_t deleted = std::exchange(group.deletion_count, 0U);
   deletions_in_flight_ -= deleted;
   if (batch.status.ok()) {
+    failure_ = Status::Ok();
     deletions_.erase(deletions_.begin(), deletions_.begin() + static_cast<std::ptrdiff_t>(deleted));
     deletions_done_ += deleted;
     commits_ += group.entries.empty() ? 0U : 1U;
     EndEntries(group, CommitSink::End::kDurable);
     group.segments.clear();
   } else {
+    failure_ = failure_.ok() ? batch.status : failure_;
     // All batches behind it fail too, so that the deletions are in their old order again.
     failures_ += group.entries.empty() ? 0U : 1U;
     for (const Entry& entry : group.entries) {

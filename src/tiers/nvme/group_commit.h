@@ -112,6 +112,8 @@ class GroupCommit final : private IoSink, private ManifestSink {
   // Groups that became durable, and that did not.
   std::uint64_t commits() const noexcept { return commits_; }
   std::uint64_t failures() const noexcept { return failures_; }
+  // Why the manifest takes no batches for now; ok: it does.
+  const Status& failure() const noexcept { return failure_; }
   // Nothing is collected, waits or is in flight.
   bool is_idle() const noexcept;
   // Nothing of it is in the ring or the manifest.
@@ -186,6 +188,7 @@ class GroupCommit final : private IoSink, private ManifestSink {
   std::uint32_t sync_failures_ = 0;
   std::uint64_t commits_ = 0;
   std::uint64_t failures_ = 0;
+  Status failure_;  // The first since a batch was recorded.
 };
 
 }  // namespace kvferry::tiers

@@ -55,6 +55,9 @@ kvferry::Status ReadInPlace(kvferry::Engine& engine,
   KVFERRY_ASSIGN_OR_RETURN(const kvferry::Completion pinned, Await(queue));
   std::vector<kvferry::BlockHandle> handles(pinned.blocks_ready);
   KVFERRY_RETURN_IF_ERROR(engine.Collect(*pin, handles));
+  if (handles.empty()) {
+    return Wrong("the first block is not there");
+  }
   const std::span<const std::byte> bytes = handles.front().bytes();
   return bytes.front() == std::byte{1} ? kvferry::Status::Ok() : Wrong("other bytes");
 }

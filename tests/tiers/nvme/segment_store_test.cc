@@ -65,6 +65,7 @@ class SegmentStoreTest : public ::testing::Test, private StoreSink {
     flags_[owner] = flags;
     store_->Written(owner, page.value_or(0), kDiskPageBytes);
     RunUntil([this] { return store_->commit().is_idle(); });
+    EXPECT_EQ(last_end_, CommitSink::End::kDurable);
     return page.value_or(0);
   }
   void GiveUpSegmentOf(std::uint32_t page) {
@@ -90,7 +91,7 @@ class SegmentStoreTest : public ::testing::Test, private StoreSink {
                   bool /*is_rewrite*/,
                   CommitSink::End end,
                   std::uint8_t /*flags*/) noexcept override {
-    EXPECT_EQ(end, CommitSink::End::kDurable);
+    last_end_ = end;
   }
   void OnVictim(std::uint32_t segment) noexcept override { victims_.push_back(segment); }
   std::uint32_t OnFound(const BlockRow& row,
@@ -111,6 +112,7 @@ class SegmentStoreTest : public ::testing::Test, private StoreSink {
   std::map<std::uint32_t, std::uint8_t> flags_;
   std::vector<std::pair<BlockKey, std::uint32_t>> found_;
   std::vector<std::uint32_t> victims_;
+  CommitSink::End last_end_ = CommitSink::End::kUnwanted;
 };
 
 // Rows of others may be those of blocks that were evicted from it, and put anew elsewhere since.
@@ -151,6 +153,22 @@ TEST_F(SegmentStoreTest, WhatWasInUseIsFoundWhole) {
   EXPECT_EQ(found_, (std::vector{std::pair(testing::KeyOf(1), first),
                                  std::pair(testing::KeyOf(2), second)}));
   EXPECT_TRUE(victims_.empty());
+}
+
+TEST_F(SegmentStoreTest, SaysWhyNothingIsRecordedForAsLongAsItIsNot) {
+  OpenStore();
+  Store(1, 0);
+  EXPECT_OK(store_->commit().failure());
+  manifest_->InjectAt(manifest_->submitted_count(), sim::SimFault::kBatchError);
+  const auto page = store_->Append(SegmentStream::kNormal, 1, 2, false);
+  ASSERT_TRUE(page.has_value());
+  flags_[2] = 0;
+  store_->Written(2, *page, kDiskPageBytes);
+  RunUntil([this] { return last_end_ == CommitSink::End::kLost; });
+  EXPECT_FALSE(store_->commit().failure().ok());
+
+  RunUntil([this] { return store_->commit().is_idle(); });  // What was lost has rows to delete.
+  EXPECT_OK(store_->commit().failure());
 }
 
 // A row that cannot wait was left where it was, and found again after a restart.
