@@ -27,6 +27,8 @@ constexpr Duration kPause = std::chrono::microseconds(200);
 constexpr Duration kEndsWithin = std::chrono::seconds(120);
 // Places of chance that are tried before a kind of damage is passed over.
 constexpr int kTriesMax = 100;
+// At a sound store, until two find the same.
+constexpr int kLooksMax = 6;
 
 std::string NameOf(const DamagePlan& plan) {
   return std::string(ToString(plan.kind)) + " in " + std::string(ToString(plan.part));
@@ -103,6 +105,12 @@ Status DamageRounds::MakeStore() {
   capacity_bytes_ = made.capacity_bytes;
   KVFERRY_RETURN_IF_ERROR(LookAtSound(true));
   KVFERRY_RETURN_IF_ERROR(LookAtSound(false));
+  // A look may end while a segment is being emptied, of which the next one finds less.
+  std::array<bool, kKillKeys> before{};
+  for (int looks = 0; looks < kLooksMax && before != found_; ++looks) {
+    before = found_;
+    KVFERRY_RETURN_IF_ERROR(LookAtSound(false));
+  }
   KVFERRY_ASSIGN_OR_RETURN(sound_, ReadFolderImage(options_.folder));
   KVFERRY_ASSIGN_OR_RETURN(map_, MapStore(options_.folder, sound_));
   return Status::Ok();
