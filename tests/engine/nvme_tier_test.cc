@@ -31,6 +31,31 @@ constexpr std::uint32_t kBlockBytes = TierEngine::kBlockBytes;
 class NvmeTierTest : public ::testing::TestWithParam<NvmeIo>, public TierEngine {
  protected:
   void SetUp() override { options.nvme.io = GetParam(); }
+  // Writes something else over the beginnings of these blocks, wherever they lie.
+  void Damage(const std::vector<std::uint64_t>& numbers) {
+    const int file = ::open(DataFile().c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(file, 0);
+    std::vector<std::byte> page(4096);
+    const std::vector<std::byte> garbage(page.size(), std::byte{0x5a});
+    std::vector<std::vector<std::byte>> blocks;
+    blocks.reserve(numbers.size());
+    for (const std::uint64_t number : numbers) {
+      blocks.push_back(testing::BytesOf(number, kBlockBytes));
+    }
+    std::size_t found = 0;
+    for (off_t at = 0;
+         ::pread(file, page.data(), page.size(), at) == static_cast<ssize_t>(page.size());
+         at += static_cast<off_t>(page.size())) {
+      for (const std::vector<std::byte>& block : blocks) {
+        if (std::equal(page.begin(), page.end(), block.begin())) {
+          EXPECT_EQ(::pwrite(file, garbage.data(), garbage.size(), at), 4096);
+          ++found;
+        }
+      }
+    }
+    ::close(file);
+    ASSERT_EQ(found, numbers.size());
+  }
 };
 
 TEST_P(NvmeTierTest, WhatIsPersistedIsThereAfterAClose) {
@@ -350,6 +375,27 @@ TEST_P(NvmeTierTest, DamagedBytesAreAMiss) {
   OpenEngine();
   EXPECT_EQ(CountOf(0, 8), 0U);
   EXPECT_GE(engine->Stats().failed_checks, 8U);
+}
+
+// Its row in the segment that it has left was found again after it was erased.
+TEST_P(NvmeTierTest, WhatMovedOutOfQuarantineAndWasErasedStaysErased) {
+  OpenEngine();
+  Put(0, 8);
+  ASSERT_EQ(Persist(0, 1).blocks_ready, 1U);
+  ASSERT_TRUE(Comes([this] { return engine->Stats().nvme.blocks_resident == 8; }, 30));
+  CloseEngine();
+  ASSERT_NO_FATAL_FAILURE(Damage({1, 2, 3}));
+  OpenEngine();
+  EXPECT_EQ(CountOf(1, 3), 0U);
+  ASSERT_EQ(engine->Stats().nvme_store.segments_quarantined, 1U);
+  ASSERT_TRUE(Comes([this] { return engine->Stats().nvme_store.blocks_moved == 1; }, 30));
+  FloodHost(1'000);
+  EXPECT_TRUE(Get(0));
+
+  EXPECT_OK(Erase(KeysOf(0, 1)));
+  CloseEngine();
+  OpenEngine();
+  EXPECT_EQ(CountOf(0, 1), 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rings,
