@@ -64,8 +64,9 @@ class BlockBook {
 
   // Cannot be found any more. For `reason` it is remembered as departed, its number with it.
   void Depart(RecordIndex record, MissReason reason);
-  // How many have.
+  // How many have, or were for a while in no tier: being read when the copy below went.
   std::uint64_t departures() const noexcept { return departures_; }
+  void NoteInNoTier() noexcept { ++departures_; }
   // Frees the record if it is departed and nothing refers to it or its copies.
   void ReleaseIfUnused(RecordIndex record);
 

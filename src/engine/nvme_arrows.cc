@@ -147,6 +147,8 @@ void NvmeArrows::Evict(RecordIndex record, MissReason reason) {
   if (block.host_state == CopyState::kAbsent && block.is_indexed) {
     book_.Depart(record, reason);
     book_.ReleaseIfUnused(record);
+  } else if (block.host_state == CopyState::kFilling) {
+    book_.NoteInNoTier();
   }
 }
 
