@@ -4,16 +4,17 @@
 
 #include "base/bytes.h"
 #include "bench/decode_bench.h"
+#include "engine/namespace_table.h"
 #include "tiers/host/slot_classes.h"
 
 namespace kvferry::bench {
 namespace {
 
-// As EngineOptions and AddNamespace have them.
+// Twice what an engine asks for: one batch is put while another is fetched.
 constexpr std::uint64_t kHostBlocksMin = 16;
 constexpr std::uint64_t kHostBytesMin = 2 * kMiB;
-constexpr std::uint64_t kBlockBytesMin = 4 * kKiB;
-constexpr std::uint64_t kBlockBytesMax = 64 * kMiB;
+constexpr std::uint64_t kBlockBytesMin = engine::NamespaceTable::kBlockBytesMin;
+constexpr std::uint64_t kBlockBytesMax = engine::NamespaceTable::kBlockBytesMax;
 constexpr std::uint64_t kOutputBytesMax = 4 * kGiB;
 constexpr std::uint64_t kBlocksMax = std::uint64_t{1} << 24;
 

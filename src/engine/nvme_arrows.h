@@ -250,7 +250,8 @@ class NvmeArrows final : public tiers::IoSink, private tiers::StoreSink {
   tiers::SegmentStream StreamOf(RecordIndex record, bool is_move) const;
   void BeginMove(RecordIndex record);
   void EndMove(RecordIndex record);
-  bool IsInQuarantine(std::uint32_t page) const;
+  bool IsInQuarantine(std::uint32_t segment) const;
+  void LeaveRow(std::uint32_t page);
   void EvictForReuse(RecordIndex record);
   void Evict(RecordIndex record, MissReason reason);
   void GiveUpSegment(std::uint32_t segment);

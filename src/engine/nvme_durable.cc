@@ -93,9 +93,7 @@ void NvmeArrows::OnDurable(RecordIndex record,
   if (move != nullptr && move->target == page) {
     const std::uint64_t size = SizeOf(record);
     BlockUse& use = book_.index().use(record);
-    if (IsInQuarantine(use.nvme_page)) {
-      store_->Delete(use.nvme_page);
-    }  // Other old places' rows go with their segment's life.
+    LeaveRow(use.nvme_page);
     store_->RemoveLive(use.nvme_page, size);
     store_->AddLive(page, size);
     use.nvme_page = page;
@@ -115,7 +113,8 @@ void NvmeArrows::OnDurable(RecordIndex record,
   if (block.is_row_persisted != block.is_persisted) {
     Rewrite(record);
   }
-  if (block.is_persisted != 0 && block.is_moving == 0 && IsInQuarantine(page)) {
+  if (block.is_persisted != 0 && block.is_moving == 0 &&
+      IsInQuarantine(store_->table().SegmentOf(page))) {
     BeginMove(record);  // It was on its way there when the segment was given up.
   }
 }
@@ -294,11 +293,11 @@ std::uint32_t NvmeArrows::OnFound(const tiers::BlockRow& row,
   RecordIndex record = book_.index().Find(row.key);
   if (record != kNoRecord && book_.index()[record].nvme_state == CopyState::kResident) {
     const std::uint32_t known_page = book_.index().use(record).nvme_page;
-    const std::uint64_t known_generation =
-        store_->table()[store_->table().SegmentOf(known_page)].generation;
+    const std::uint32_t known_segment = store_->table().SegmentOf(known_page);
     // A place in quarantine is left for another one, and may go bad altogether.
-    if (std::tuple(!IsInQuarantine(known_page), known_generation, known_page) >
-        std::tuple(!IsInQuarantine(page), generation, page)) {
+    if (std::tuple(!IsInQuarantine(known_segment), store_->table()[known_segment].generation,
+                   known_page) >
+        std::tuple(!IsInQuarantine(store_->table().SegmentOf(page)), generation, page)) {
       return tiers::kNoOwner;
     }
     // What was found first is the older one.

@@ -89,7 +89,7 @@ void NvmeArrows::StartMoves() {
 // A segment that is being emptied waits for the move; one in quarantine is not used again, and what
 // is in it can stay until there is room, as for any other block.
 bool NvmeArrows::IsPressing(const SegmentMoves::Move& move) const {
-  return store_->table()[move.segment].phase != tiers::SegmentPhase::kQuarantined;
+  return !IsInQuarantine(move.segment);
 }
 
 NvmeArrows::MoveStart NvmeArrows::StartMove(SegmentMoves::Move& move) {
@@ -166,17 +166,21 @@ void NvmeArrows::OnMoveUnreadable(SegmentMoves::Move& move, bool counts) {
   Withdraw(move.record, true);
 }
 
-bool NvmeArrows::IsInQuarantine(std::uint32_t page) const {
-  return store_->table()[store_->table().SegmentOf(page)].phase ==
-         tiers::SegmentPhase::kQuarantined;
+bool NvmeArrows::IsInQuarantine(std::uint32_t segment) const {
+  return store_->table()[segment].phase == tiers::SegmentPhase::kQuarantined;
+}
+
+// Of a place that its block leaves. It goes with its segment's life, or, where there will be no
+// other one, by itself.
+void NvmeArrows::LeaveRow(std::uint32_t page) {
+  if (IsInQuarantine(store_->table().SegmentOf(page))) {
+    store_->Delete(page);
+  }
 }
 
 void NvmeArrows::EvictForReuse(RecordIndex record) {
   ++stats_.evictions;
-  const std::uint32_t page = book_.index().use(record).nvme_page;
-  if (IsInQuarantine(page)) {
-    store_->Delete(page);  // No new life does it.
-  }
+  LeaveRow(book_.index().use(record).nvme_page);
   Evict(record, MissReason::kEvictedByReuse);
 }
 
